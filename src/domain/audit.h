@@ -1,0 +1,14 @@
+/* audit.h - who did what, for whom, from where, with what result. Commands and Runs carry these facts in their own rows (the view
+ * audit_log unites them); this writes the rest. */
+#ifndef PADDOCK_DOMAIN_AUDIT_H
+#define PADDOCK_DOMAIN_AUDIT_H
+
+#include "domain/caller.h"
+#include "domain/domain.h"
+
+/* action: "user.create"; object: an id or a name; result: "ok" or an error's detail word. */
+int audit_write(struct domain *d, const struct caller *by, const char *action, const char *object, const char *result, err_t **err);
+/* A caller for programs of the operator: named after the account that runs them, no token. */
+void audit_operator(struct caller *ret, const char *program);
+
+#endif

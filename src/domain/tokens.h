@@ -1,0 +1,22 @@
+/* tokens.h - bearer tokens: pdk_<12 hex>_<64 hex>; the database has a keyed hash of the whole. */
+#ifndef PADDOCK_DOMAIN_TOKENS_H
+#define PADDOCK_DOMAIN_TOKENS_H
+
+#include "domain/caller.h"
+#include "domain/domain.h"
+
+#define TOKEN_SECRET_SIZE 128
+
+struct token_new {
+	const char *user;            /* name; ERR_NOT_FOUND "unknown_user" */
+	enum caller_kind kind;       /* admin needs an admin account: ERR_REFUSED "not_an_admin" */
+	const char *label;           /* NULL for none; at most 200 bytes */
+	int64_t lifetime_ms;         /* 0: does not expire */
+};
+
+/* secret is the only time that it is seen; the caller wipes it. */
+int tokens_create(struct domain *d, const struct caller *by, const struct token_new *n, char secret[TOKEN_SECRET_SIZE], err_t **err);
+int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err);   /* user NULL: all. Array of {id, user, kind, label, created_at, expires_at, revoked_at} */
+int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err);   /* ERR_NOT_FOUND */
+
+#endif
