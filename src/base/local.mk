@@ -1,4 +1,15 @@
+# libbase.a: libc only; linked into every program, the agent too.
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
+	src/base/buf.c src/base/buf.h \
+	src/base/cleanup.h \
+	src/base/clock.c src/base/clock.h \
 	src/base/err.c src/base/err.h \
-	src/base/cleanup.h
+	src/base/fault.c src/base/fault.h \
+	src/base/io.c src/base/io_tree.c src/base/io.h \
+	src/base/list.h \
+	src/base/log.c src/base/log.h \
+	src/base/num.c src/base/num.h \
+	src/base/rand.c src/base/rand.h \
+	src/base/str.c src/base/str.h \
+	src/base/utf8.c src/base/utf8.h

@@ -1,13 +1,13 @@
 /* log.h - one line per event on standard error, logfmt: ts= lvl= proc= then event= and the caller's keys.
  *
- *   log_event(LOG_INFO, "run_claimed", "req=%s run=%s", req, run)   -- values from outside go through log_esc()
- *   log_kv(LOG_WARN, "cleanup_failed", "run", run_id, "err", err_message(err), NULL)   -- preferred: escapes every value
+ *   log_kv(LOG_WARN, "cleanup_failed", "run", run_id, "err", err_message(err), NULL)
  *
- * A line is written by one write(2) and is at most LOG_LINE_MAX bytes (cut with "..." when longer). Secrets are never passed in. */
+ * A value is quoted when it has bytes outside letters, digits and -_./:@+,%~; inside quotes " and \ get a backslash, and control bytes
+ * (C0, DEL, C1), characters that reorder or break lines, and bytes that are not UTF-8 are shown as \xNN.
+ * A line is written by one write(2) and is at most LOG_LINE_MAX bytes (cut with "..." when longer). Secrets are never passed in.
+ * errno is preserved. Not for use after fork in a child of a threaded process. */
 #ifndef PADDOCK_BASE_LOG_H
 #define PADDOCK_BASE_LOG_H
-
-#include <stdarg.h>
 
 #define LOG_LINE_MAX 4096
 
