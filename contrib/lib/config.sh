@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# config.sh - configuration files, keys, certificate. Files that a person may have edited (paddock.ini) are made once and then left alone.
+
+config_keys() {
+	if [ ! -f "$etc/keys/pepper" ]; then
+		(umask 077 && head -c 32 /dev/urandom >"$etc/keys/pepper.new")
+		chown "root:$acct_api" "$etc/keys/pepper.new"
+		chmod 440 "$etc/keys/pepper.new"
+		mv "$etc/keys/pepper.new" "$etc/keys/pepper"
+	fi
+}
+
+config_tls() {
+	[ ! -f "$etc/tls/cert.pem" ] || return 0
+	local host names
+	host=$(uname -n)
+	names=DNS:localhost,IP:127.0.0.1,IP:::1
+	! [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9.-]*$ ]] || [ "$host" = localhost ] || names=$names,DNS:$host
+	(umask 077 && quietly "$etc/tls/openssl.log" openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \
+		-subj "/CN=Paddock on $host" -addext "subjectAltName=$names" -addext basicConstraints=critical,CA:FALSE \
+		-addext extendedKeyUsage=serverAuth -keyout "$etc/tls/key.pem" -out "$etc/tls/cert.new")
+	rm -f "$etc/tls/openssl.log"
+	chown root:www-data "$etc/tls/key.pem"
+	chmod 640 "$etc/tls/key.pem"
+	chmod 644 "$etc/tls/cert.new"
+	mv "$etc/tls/cert.new" "$etc/tls/cert.pem"
+}
+
+config_files() {
+	local t=$here/templates f
+	[ -f "$etc/paddock.ini" ] || render "$t/paddock.ini.in" | put "$etc/paddock.ini" 644 root:root || true
+	for f in containers.conf storage.conf; do
+		if render "$t/$f.in" | put "$etc/$f" 644 root:root; then engine_changed=yes; fi
+	done
+	if put "$etc/seccomp.json" 644 root:root <"$here/image/seccomp.json"; then engine_changed=yes; fi
+	if render "$src/nginx/nginx.conf.in" | put "$etc/nginx.conf" 644 root:root; then nginx_changed=yes; fi
+	dir "$lib/engine/home/.config" 700 "$acct:$acct"
+	dir "$lib/engine/home/.config/containers" 700 "$acct:$acct"
+	put "$lib/engine/home/.config/containers/policy.json" 644 root:root <"$t/policy.json" || true
+	mkdir -p "$prefix/libexec/paddock"
+	render "$t/paddock-prepare.in" | put "$prefix/libexec/paddock/paddock-prepare" 755 root:root || true
+	config_ctl
+}
+
+# The normal instance has a link; another one a wrapper that names its configuration.
+config_ctl() {
+	if [ -z "$instance" ]; then
+		ln -sfn "$prefix/bin/paddockctl" "$ctl"
+	else
+		printf '#!/bin/sh\nPADDOCK_CONFIG=%s/paddock.ini exec %s/bin/paddockctl "$@"\n' "$etc" "$prefix" | put "$ctl" 755 root:root || true
+	fi
+}
