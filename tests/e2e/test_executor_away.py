@@ -1,0 +1,109 @@
+"""The executor dies or is away: commands go on, no byte is lost, callers are told."""
+
+import hashlib
+import os
+import signal
+import time
+
+import pytest
+
+from paddock import Collected, wait_for
+
+WRITER = """
+import hashlib, os, sys, time
+digest = hashlib.sha256()
+for i in range(60):
+    piece = os.urandom(1 << 18)
+    digest.update(piece)
+    while piece:
+        piece = piece[os.write(1, piece):]
+    time.sleep(0.05)
+sys.stderr.write(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGTERM])
+def test_running_commands_survive_without_losing_a_byte(inst, user, signo):
+    run, token = user.claimed(lease_ms=600000)
+    command = user.background(run["id"], ["python3", "-c", WRITER], lease_token=token)
+    user.wait_running(command["id"])
+    for _ in range(3):
+        old = inst.pids("executor")
+        inst.kill(old[0], signo)
+        wait_for("a new executor", lambda: inst.pids("executor") and inst.pids("executor") != old, 30)
+        time.sleep(0.7)
+    ended = user.wait_command(command["id"], 60)
+    assert ended["exit_code"] == 0 and ended["stdout_bytes"] == 60 << 18
+    raw = user.get("/api/commands/%s/stdout" % command["id"]).ok(200).body
+    assert hashlib.sha256(raw).hexdigest() == ended["stderr"]
+    user.finish(run["id"], token).ok(200)
+    user.wait_run(run["id"], 20)
+
+
+def test_a_live_reader_continues_at_its_cursor(inst, user):
+    run, token = user.claimed(lease_ms=600000)
+    command = user.background(run["id"], "for i in $(seq 100); do echo $i; sleep .03; done", lease_token=token)
+    events, cursor, tries = [], None, 0
+    while not events or events[-1].type != "exit":
+        tries += 1
+        assert tries < 100
+        try:
+            with user.events(command["id"], cursor) as stream:
+                if stream.status != 200:
+                    assert stream.status in (502, 503, 504)
+                    time.sleep(0.2)
+                    continue
+                for event in stream.events():
+                    if event.type == "start" and events:
+                        continue
+                    events.append(event)
+                    cursor = event.seq if event.seq is not None else cursor
+                    if tries == 1 and len(events) == 20:
+                        inst.kill(inst.pids("executor")[0])
+        except (OSError, AssertionError, ValueError, __import__("http.client").client.HTTPException):
+            time.sleep(0.2)
+    got = Collected(events)
+    assert [int(n) for n in got.stdout.split()] == list(range(1, 101)) and tries > 1
+    user.finish(run["id"], token)
+
+
+@pytest.fixture
+def silent_executor(inst):
+    pid = inst.pids("executor")[0]
+    os.kill(pid, signal.SIGSTOP)
+    yield pid
+    inst.kill(pid, signal.SIGCONT)
+
+
+def test_an_executor_that_does_not_answer(inst, user, silent_executor):
+    """503 in bounded time, and the worker is free again."""
+    began = time.monotonic()
+    answer = user.post("/api/execute", {"command": "true"}, timeout=60)
+    assert answer.status == 503 and answer.headers["Retry-After"] and answer.code in ("executor_unavailable", "outcome_unknown"), answer
+    assert time.monotonic() - began < 30
+    assert user.get("/api/runs").status == 200, "what needs no executor works"
+
+
+def test_afterwards_all_is_settled(inst, user):
+    """What the silent executor was asked came to a truthful end."""
+    inst.wait_ready(30)
+    wait_for("every command has an end", lambda: inst.value(
+        "SELECT count(*) FROM sandbox_commands c JOIN runs r ON r.id = c.run_id JOIN users u ON u.id = r.user_id "
+        "WHERE u.name = '%s' AND c.status NOT IN ('exited', 'lost')" % user.name) == 0, 60, 0.5)
+    assert user.execute("echo ok")["stdout"] == "ok\n"
+
+
+def test_the_engine_is_started_again(inst, user):
+    old = inst.pids("podman")
+    assert old
+    for pid in old:
+        inst.kill(pid)
+    wait_for("a new engine", lambda: inst.pids("podman") and inst.pids("podman") != old, 30)
+    inst.wait_ready(30)
+    assert user.execute("echo ok")["stdout"] == "ok\n"
+
+
+def test_it_refuses_to_start_twice(inst):
+    import subprocess
+    done = subprocess.run([inst.prefix + "/sbin/paddock-executor", "--config", inst.etc + "/paddock.ini"], capture_output=True, text=True, timeout=20)
+    assert done.returncode != 0 and done.stderr

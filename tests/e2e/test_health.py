@@ -1,0 +1,73 @@
+"""/healthz, /readyz, /metrics, and what an operator sees."""
+
+import re
+
+import pytest
+
+
+def test_healthz(inst):
+    answer = inst.anonymous().get("/healthz")
+    assert answer.status == 200 and answer.json["status"] == "ok"
+
+
+def test_readyz_names_the_components(inst):
+    answer = inst.anonymous().get("/readyz")
+    assert answer.status == 200
+    body = answer.json
+    names = {c["name"]: c for c in body["components"]} if isinstance(body.get("components"), list) else body
+    assert {"database", "executor", "engine", "image"} <= set(names), body
+
+
+def test_readyz_tells_no_secret(inst):
+    body = inst.anonymous().get("/readyz").body
+    assert b"/var/lib" not in body and b"password" not in body
+
+
+LINE = re.compile(r'^[a-zA-Z_:][a-zA-Z0-9_:]*(\{([a-zA-Z_]\w*="(\\.|[^"\\])*",?)*\})? [-+0-9.eEInfNa]+$')
+
+
+def test_metrics(inst, user):
+    user.execute("true")
+    answer = inst.anonymous().get("/metrics").ok(200)     # from loopback
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    lines = [line for line in answer.body.decode().splitlines() if line and not line.startswith("#")]
+    assert len(lines) > 10
+    for line in lines:
+        assert LINE.match(line), line
+    assert all(line.startswith("paddock_") for line in lines)
+    assert len(lines) == len({line.rsplit(" ", 1)[0] for line in lines}), "a series twice"
+
+
+@pytest.mark.parametrize("command", ["status", "doctor"])
+def test_paddockctl(inst, command):
+    done = inst.ctl(command, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
+
+
+def test_sql_is_read_only(inst):
+    assert inst.value("SELECT count(*) FROM users") >= 1
+    done = inst.ctl("sql", "-c", "DELETE FROM sandbox_commands", check=False)
+    assert done.returncode != 0 and ("denied" in done.stderr or "read-only" in done.stderr)
+
+
+def test_security_headers(inst, user):
+    headers = user.get("/api/runs").headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "nginx/" not in (headers["Server"] or "")
+    assert "no-store" in (headers["Cache-Control"] or "")
+
+
+def test_stream_headers(user):
+    with user.live(None, "true") as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        assert stream.headers["X-Content-Type-Options"] == "nosniff" and stream.headers["X-Request-Id"] and "no-store" in stream.headers["Cache-Control"]
+        list(stream.events())
+
+
+def test_no_secret_in_the_logs(inst, user):
+    import subprocess
+    user.command(user.run()["id"], "echo", env={"SECRET": "s3cr3t-" + user.name})
+    found = subprocess.run(["grep", "-rlF", "-e", user.token, "-e", user.token[-40:], "-e", "s3cr3t-" + user.name, inst.logs], capture_output=True, text=True)
+    assert found.stdout == ""
+    assert user.token not in inst.ctl("sql", "-A", "-t", "-c", "SELECT * FROM tokens")

@@ -1,0 +1,65 @@
+"""Processes, descriptors and memory are back at the start after many commands."""
+
+import os
+import threading
+
+from paddock import Proc, wait_for
+
+MIB = 1 << 20
+
+
+def state(inst):
+    roles = inst.processes()
+    ours = {role: len(pids) for role, pids in roles.items() if role not in ("podman",)}
+    fds = {role: sum(Proc.fds(p) for p in roles[role]) for role in ("executor", "master", "janitor", "worker")}
+    return ours, fds, inst.memory()
+
+
+def strays():
+    """Things that engines like to leave behind."""
+    return sum(1 for p in Proc.all() if Proc.read(p, "comm").strip() in (b"conmon", b"slirp4netns", b"runc", b"paddock-agent"))
+
+
+def work(user, run_id, token, n, share):
+    client = user.clone()
+    for i in range(n):
+        if i % share == 0:
+            client.execute("echo x")
+        else:
+            assert client.command(run_id, "echo %d" % i, lease_token=token)["stdout"] == "%d\n" % i
+
+
+def round_of(inst, user, n):
+    run, token = user.claimed(lease_ms=3600000)
+    threads = [threading.Thread(target=work, args=(user, run["id"], token, n // 4, 20)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    user.finish(run["id"], token).ok(200)
+    user.wait_run(run["id"], 30)
+    wait_for("no container of this user", lambda: inst.value(
+        "SELECT count(*) FROM runs r JOIN users u ON u.id = r.user_id WHERE u.name = '%s' AND r.runtime_cleanup_pending" % user.name) == 0, 60)
+
+
+def test_back_to_the_start(request, inst):
+    user = inst.user()
+    round_of(inst, user, 40)      # caches and pools are filled
+    wait_for("quiet", lambda: not inst.containers(), 30, 0.5)
+    before, strays_before = state(inst), strays()
+    n = request.config.getoption("--commands")
+    round_of(inst, user, n)
+    wait_for("quiet", lambda: not inst.containers(), 30, 0.5)
+    wait_for(lambda: "strays: %d, before %d" % (strays(), strays_before), lambda: strays() <= strays_before, 20, 0.5)
+    after = state(inst)
+    assert after[0] == before[0], "processes"
+    for role, count in after[1].items():
+        assert count <= before[1][role] + 4, "descriptors of %s: %d, before %d" % (role, count, before[1][role])
+    for role in ("executor", "master", "janitor"):
+        assert after[2][role] - before[2][role] <= 3 * MIB + 1024 * n, "memory of %s: %d -> %d" % (role, before[2][role], after[2][role])
+    print("after %d commands: processes %s, descriptors %s, private MiB %s" % (
+        n, after[0], after[1], {k: round(v / MIB, 1) for k, v in after[2].items()}))
+
+
+def test_socket_directories_and_journal_are_bounded(inst):
+    assert os.listdir(inst.runtime + "/agents") == []

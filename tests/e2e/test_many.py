@@ -1,0 +1,48 @@
+"""200 commands at once in 20 Runs: all correct."""
+
+import threading
+import time
+
+from paddock import Collected, Sampler
+
+
+def test_200_commands_in_20_runs(inst):
+    users = [inst.user() for _ in range(4)]
+    runs = [(user, *user.claimed(lease_ms=600000)) for user in users for _ in range(5)]
+    wrong, done, lock = [], [0], threading.Lock()
+
+    def work(user, run, token, i):
+        client = user.clone()
+        size = 1000 * (i % 7 + 1)
+        text = "for k in 1 2 3; do head -c %d /dev/zero | tr '\\0' '%s'; sleep .2; done; echo $K >&2; exit %d" % (size, "abcdefg"[i % 7], i % 5)
+        fields = {"env": {"K": "%s/%d" % (run["id"], i)}, "lease_token": token, "timeout_ms": 120000}
+        try:
+            if i % 2:
+                with client.live(run["id"], text, timeout=180, **fields) as stream:
+                    assert stream.status == 200, stream.status
+                    got = Collected(stream.events())
+                    out, err, code = bytes(got.stdout), bytes(got.stderr), got.exit["exit_code"]
+            else:
+                answer = client.post("/api/runs/%s/commands" % run["id"], {"command": text, **fields}, timeout=180).ok(200).json
+                out, err, code = answer["stdout"].encode(), answer["stderr"].encode(), answer["exit_code"]
+            assert out == b"abcdefg"[i % 7:i % 7 + 1] * size * 3 and err.decode() == "%s/%d\n" % (run["id"], i) and code == i % 5
+            with lock:
+                done[0] += 1
+        except BaseException as error:   # noqa: B902 - all of them are reported below
+            with lock:
+                wrong.append((run["id"], i, repr(error)[:500]))
+
+    began = time.monotonic()
+    with Sampler(inst) as sampler:
+        threads = [threading.Thread(target=work, args=(*runs[i % 20], i)) for i in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seconds = time.monotonic() - began
+    print("200 commands in 20 new Runs: %.1f s; %d workers; private memory: %s" % (seconds, len(inst.pids("worker")), sampler.report()))
+    assert not wrong and done[0] == 200, (done, wrong[:5])
+    for user, run, token in runs:
+        user.finish(run["id"], token).ok(200)
+    for user, run, token in runs:
+        user.wait_run(run["id"], 60)
