@@ -1,1 +1,8 @@
-# sql
+# Migrations: forward only, run by `paddockctl migrate`. roles.sql is run once by whoever sets the cluster up.
+sqldir = $(pkgdatadir)/sql
+dist_sql_DATA = \
+	sql/roles.sql \
+	sql/0001_tables.sql \
+	sql/0002_runs.sql \
+	sql/0003_commands.sql
+EXTRA_DIST += tests/lib/pg.sh
