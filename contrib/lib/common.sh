@@ -33,6 +33,12 @@ die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 have_systemd() { [ -d /run/systemd/system ]; }
 
+# Below which cgroup the containers come: with cgroup v2 under systemd the engine's delegated unit, else a directory of ours.
+cgroup=/paddock$sfx
+if have_systemd && [ "$(stat -f -c %T /sys/fs/cgroup 2>/dev/null)" = cgroup2fs ]; then
+	cgroup=/system.slice/paddock-engine$sfx.service/box
+fi
+
 # quietly LOG COMMAND...: output goes to LOG; shown when the command fails.
 quietly() {
 	local log=$1
@@ -51,7 +57,7 @@ render() {
 	! have_systemd || drop=S6
 	[ ! -e /proc/net/if_inet6 ] || no6=none
 	sed -e "/^@ONLY_$drop:/d" -e "/^@ONLY_$no6:/d" -e "s/^@ONLY_[A-Z0-9]*:\(.*\)@\$/\1/" \
-		-e "s|@SUFFIX@|$sfx|g" -e "s|@INSTANCE@|$instance|g" -e "s|@PORT@|$port|g" -e "s|@PGBIN@|${pgbin:-}|g" -e "s|@CGROUP@|${cgroup:-/paddock$sfx}|g" "$1"
+		-e "s|@SUFFIX@|$sfx|g" -e "s|@INSTANCE@|$instance|g" -e "s|@PORT@|$port|g" -e "s|@PGBIN@|${pgbin:-}|g" -e "s|@CGROUP@|$cgroup|g" "$1"
 }
 
 # put FILE MODE OWNER:GROUP <content: installs it when it differs; true when it changed.

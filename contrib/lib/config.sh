@@ -39,6 +39,7 @@ config_files() {
 	put "$lib/engine/home/.config/containers/policy.json" 644 root:root <"$t/policy.json" || true
 	mkdir -p "$prefix/libexec/paddock"
 	render "$t/paddock-prepare.in" | put "$prefix/libexec/paddock/paddock-prepare" 755 root:root || true
+	put "$prefix/libexec/paddock/paddock-engine-leaf" 755 root:root <"$t/paddock-engine-leaf" || true
 	config_ctl
 }
 
