@@ -4,7 +4,7 @@
  * Precedence: environment > file > default. An unknown section or key in the file, a bad value anywhere, or a missing file is an
  * error that names the file, the key and what is allowed. docs/man/paddock.ini.5 is checked against the table.
  * Environment: PADDOCK_<SECTION>_<KEY>; a few keys have a well-known name besides (SANDBOX_BACKEND, SANDBOX_PROVIDER,
- * SANDBOX_IDLE_TIMEOUT_MS, AGENT_RUN_TIMEOUT_MS). */
+ * AGENT_RUN_TIMEOUT_MS). $PADDOCK_INSTANCE=NAME puts "-NAME" into the default paths and account names. */
 #ifndef PADDOCK_CORE_CONFIG_H
 #define PADDOCK_CORE_CONFIG_H
 
@@ -16,7 +16,7 @@
 
 struct config;
 
-/* The default file when none is named: $PADDOCK_CONFIG, else this. */
+/* The default file when none is named: $PADDOCK_CONFIG, else this (/etc/paddock-NAME/... for an instance). */
 #define CONFIG_DEFAULT_PATH "/etc/paddock/paddock.ini"
 
 struct config *config_load(const char *path, err_t **err);   /* path NULL: the default */

@@ -1,6 +1,7 @@
 /* http_client.h - HTTP requests over a Unix socket by libcurl, blocking (workers, ctl) and on the loop (executor -> engine).
  *
- * A connection is kept between requests. No redirects, no proxies, no environment. The answer's body is capped. */
+ * A connection is kept between requests (POST opens its own: it must never be sent twice). No redirects, no proxies, no environment.
+ * The answer's body is capped. */
 #ifndef PADDOCK_CORE_HTTP_CLIENT_H
 #define PADDOCK_CORE_HTTP_CLIENT_H
 
@@ -40,7 +41,8 @@ int http_client_do(struct http_client *c, const struct http_req *r, struct http_
 struct http_async;
 typedef void http_async_fn(void *arg, const struct http_answer *a, const err_t *err);   /* exactly one of a and err; both borrowed */
 struct http_async *http_async_new(struct loop *l, const char *socket_path, err_t **err);
-void http_async_free(struct http_async *h);   /* pending requests are dropped without a call */
+/* Pending requests are dropped without a call. Not from within an http_async_fn. */
+void http_async_free(struct http_async *h);
 /* Copies what it needs of r but the body, which it copies too. -1: nothing was sent and fn will not be called. */
 int http_async_do(struct http_async *h, const struct http_req *r, http_async_fn *fn, void *arg, err_t **err);
 

@@ -1,7 +1,10 @@
 /* loop.h - the event loop: a thin header over libevent_core, so that nothing else includes it. Single-threaded.
  *
  * Callbacks run from loop_run() only. Watches are owned by the caller and must be freed before the loop. Freeing a watch
- * from its own callback is fine. */
+ * from its own callback is fine.
+ *
+ * Signals are taken by signalfd: SIGCHLD and every signal given to loop_signal() are blocked from loop_new()/loop_signal() to
+ * loop_free(). A blocked mask survives fork and exec, so a forked child calls loop_unblock_signals() before it goes on. */
 #ifndef PADDOCK_CORE_LOOP_H
 #define PADDOCK_CORE_LOOP_H
 
@@ -35,9 +38,11 @@ struct loop_timer *loop_timer_new(struct loop *l, loop_timer_fn *fn, void *arg);
 void loop_timer_set(struct loop_timer *t, int64_t in_ms);   /* one shot, re-armed by another call; < 0 disarms */
 void loop_timer_free(struct loop_timer *t);  /* NULL is fine */
 
-int loop_signal(struct loop *l, int signo, loop_signal_fn *fn, void *arg);  /* for the loop's life */
-/* Calls fn once when pid has ended and was reaped. The loop reaps every child, also adopted orphans (child subreaper). */
+int loop_signal(struct loop *l, int signo, loop_signal_fn *fn, void *arg);  /* for the loop's life; -1 out of memory or bad signal */
+/* Calls fn once when pid has ended and was reaped. The loop reaps every child, also adopted orphans (child subreaper): nobody else may
+ * wait for a child. To be called in the same turn of the loop as the fork. -1: out of memory. */
 int loop_child(struct loop *l, pid_t pid, loop_child_fn *fn, void *arg);
 void loop_child_forget(struct loop *l, pid_t pid);
+void loop_unblock_signals(void);            /* in a forked child: an empty signal mask; async-signal-safe */
 
 #endif

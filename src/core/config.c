@@ -1,0 +1,237 @@
+#include "core/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "core/config_ini.h"
+#include "core/config_rules.h"
+#include "core/config_table.h"
+#include "core/config_value.h"
+
+enum source { FROM_DEFAULT, FROM_FILE, FROM_ENV };
+
+struct setting {
+	char *text;
+	int64_t number;
+	enum source source;
+	char env[64];   /* the variable it came from */
+};
+
+struct config {
+	char *path;
+	const char *backend;
+	struct setting *settings;   /* one for each of config_table */
+};
+
+/* "" or "-NAME" for $PADDOCK_INSTANCE: several installations live side by side on one machine. */
+static int instance_suffix(char dst[40], err_t **err)
+{
+	const char *name = getenv("PADDOCK_INSTANCE");
+
+	dst[0] = '\0';
+	if (!name || !*name)
+		return 0;
+	if (strlen(name) > 16 || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")])
+		return err_set(err, ERR_REFUSED, "bad_config", "PADDOCK_INSTANCE is \"%s\", it must be 1 to 16 of a-z and 0-9", name);
+	return str_fmt(dst, 40, "-%s", name);
+}
+
+static char *expand(const char *def, const char *suffix)
+{
+	const char *at = strstr(def, "%I");
+
+	return at ? str_dupf("%.*s%s%s", (int)(at - def), def, suffix, at + 2) : str_dup(def);
+}
+
+static void env_name(const struct config_opt *o, char dst[64])
+{
+	str_fmt(dst, 64, "PADDOCK_%s_%s", o->section, o->key);
+	for (char *p = dst; *p; p++) {
+		if (*p >= 'a' && *p <= 'z')
+			*p = (char)(*p - 'a' + 'A');
+	}
+}
+
+/* The variable that sets the option, its name in dst; NULL when there is none. Both names with different values is an error. */
+static int from_env(const struct config_opt *o, const char **ret, char dst[64], err_t **err)
+{
+	const char *ours, *known = o->env ? getenv(o->env) : NULL;
+
+	env_name(o, dst);
+	ours = getenv(dst);
+	if (ours && known && !str_eq(ours, known))
+		return err_set(err, ERR_REFUSED, "bad_config", "environment: %s and %s differ", o->env, dst);
+	if (known)
+		str_copy(dst, 64, o->env);
+	*ret = known ? known : ours;
+	return 0;
+}
+
+static int settle(struct config *c, size_t i, const char *suffix, char **file_value, err_t **err)
+{
+	const struct config_opt *o = &config_table[i];
+	struct setting *s = &c->settings[i];
+	const char *where = c->path, *env;
+
+	if (from_env(o, &env, s->env, err) < 0)
+		return -1;
+	if (env) {
+		s->source = FROM_ENV;
+		s->text = str_dup(env);
+		where = s->env;
+	} else if (*file_value) {
+		s->source = FROM_FILE;
+		s->text = steal_ptr(file_value);
+	} else {
+		s->text = expand(o->def, suffix);
+		where = "default";
+	}
+	if (!s->text)
+		return err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
+	return config_value_check(o, s->text, where, &s->number, err);
+}
+
+static void values_free(char **values)
+{
+	for (size_t i = 0; i < config_table_len; i++)
+		free(values[i]);
+	free(values);
+}
+
+static void cleanup_values(char ***values)
+{
+	if (*values)
+		values_free(*values);
+}
+
+static int fill(struct config *c, const char *suffix, err_t **err)
+{
+	cleanup(cleanup_values) char **values = calloc(config_table_len, sizeof *values);
+
+	c->settings = calloc(config_table_len, sizeof *c->settings);
+	if (!values || !c->settings)
+		return err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
+	if (config_ini_load(c->path, values, err) < 0)
+		return -1;
+	if (config_rules_backend(c->path, values, &c->backend, err) < 0)
+		return -1;
+	for (size_t i = 0; i < config_table_len; i++) {
+		if (settle(c, i, suffix, &values[i], err) < 0)
+			return -1;
+	}
+	return config_rules_check(c, err);
+}
+
+static char *default_path(const char *suffix)
+{
+	const char *named = getenv("PADDOCK_CONFIG");
+
+	if (named && *named)
+		return str_dup(named);
+	return *suffix ? str_dupf("/etc/paddock%s/paddock.ini", suffix) : str_dup(CONFIG_DEFAULT_PATH);
+}
+
+struct config *config_load(const char *path, err_t **err)
+{
+	char suffix[40];
+	struct config *c;
+
+	if (instance_suffix(suffix, err) < 0)
+		return NULL;
+	c = calloc(1, sizeof *c);
+	if (c)
+		c->path = path ? str_dup(path) : default_path(suffix);
+	if (!c || !c->path) {
+		err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
+		config_free(c);
+		return NULL;
+	}
+	if (fill(c, suffix, err) < 0) {
+		config_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void config_free(struct config *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; c->settings && i < config_table_len; i++)
+		free(c->settings[i].text);
+	free(c->settings);
+	free(c->path);
+	free(c);
+}
+
+static size_t find(const char *key)
+{
+	const char *dot = strchr(key, '.');
+
+	for (size_t i = 0; dot && i < config_table_len; i++) {
+		const struct config_opt *o = &config_table[i];
+		size_t n = (size_t)(dot - key);
+
+		if (strlen(o->section) == n && memcmp(o->section, key, n) == 0 && str_eq(o->key, dot + 1))
+			return i;
+	}
+	fprintf(stderr, "bug: no option %s\n", key);
+	abort();
+}
+
+static void must(int fits, const char *key)
+{
+	if (fits)
+		return;
+	fprintf(stderr, "bug: option %s is of another type\n", key);
+	abort();
+}
+
+const char *config_str(const struct config *c, const char *key)
+{
+	size_t i = find(key);
+
+	must(config_table[i].type <= CONFIG_WORD, key);
+	return c->settings[i].text;
+}
+
+int64_t config_int(const struct config *c, const char *key)
+{
+	size_t i = find(key);
+	enum config_type t = config_table[i].type;
+
+	must(t == CONFIG_INT || t == CONFIG_SIZE || t == CONFIG_MS, key);
+	return c->settings[i].number;
+}
+
+bool config_bool(const struct config *c, const char *key)
+{
+	size_t i = find(key);
+
+	must(config_table[i].type == CONFIG_BOOL, key);
+	return c->settings[i].number != 0;
+}
+
+const char *config_backend(const struct config *c)
+{
+	return c->backend;
+}
+
+void config_dump(const struct config *c, FILE *to)
+{
+	const char *section = "";
+
+	fprintf(to, "; effective configuration: %s and the environment\n", c->path);
+	for (size_t i = 0; i < config_table_len; i++) {
+		const struct config_opt *o = &config_table[i];
+		const struct setting *s = &c->settings[i];
+		const char *source = s->source == FROM_ENV ? s->env : s->source == FROM_FILE ? "file" : "default";
+
+		if (!str_eq(section, o->section))
+			fprintf(to, "\n[%s]\n", o->section);
+		section = o->section;
+		fprintf(to, "%s = \"%s\" ; %s\n", o->key, s->text, source);
+	}
+}
