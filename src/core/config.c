@@ -73,7 +73,7 @@ static int settle(struct config *c, size_t i, const char *suffix, char **file_va
 {
 	const struct config_opt *o = &config_table[i];
 	struct setting *s = &c->settings[i];
-	const char *where = c->path, *env;
+	const char *where = c->path, *env = NULL;
 
 	if (from_env(o, &env, s->env, err) < 0)
 		return -1;
