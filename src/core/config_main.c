@@ -8,7 +8,7 @@
 #include "core/config_table.h"
 #include "core/config_value.h"
 
-enum action { RUN, CHECK, DUMP, HELP, VERSION };
+enum action { DO_RUN, DO_CHECK, DO_DUMP, DO_HELP, DO_VERSION };
 
 struct request {
 	const char *path;
@@ -50,7 +50,7 @@ static int parse(int argc, char **argv, struct request *r)
 	static const struct {
 		const char *word;
 		enum action action;
-	} words[] = { { "--check", CHECK }, { "--dump", DUMP }, { "--help", HELP }, { "-h", HELP }, { "--version", VERSION } };
+	} words[] = { { "--check", DO_CHECK }, { "--dump", DO_DUMP }, { "--help", DO_HELP }, { "-h", DO_HELP }, { "--version", DO_VERSION } };
 
 	for (int i = 1; i < argc; i++) {
 		size_t k = 0;
@@ -82,11 +82,11 @@ int config_main(int argc, char **argv, const char *program, const char *summary,
 		fprintf(stderr, "usage: %s [--config FILE] [--check | --dump | --help | --version]\n", program);
 		return -1;
 	}
-	if (r.action == HELP) {
+	if (r.action == DO_HELP) {
 		print_help(program, summary);
 		return 1;
 	}
-	if (r.action == VERSION) {
+	if (r.action == DO_VERSION) {
 		printf("%s (Paddock) %s\n", program, PACKAGE_VERSION);
 		return 1;
 	}
@@ -95,11 +95,11 @@ int config_main(int argc, char **argv, const char *program, const char *summary,
 		fprintf(stderr, "%s: %s\n", program, err_message(err));
 		return -1;
 	}
-	if (r.action == RUN) {
+	if (r.action == DO_RUN) {
 		*ret = c;
 		return 0;
 	}
-	if (r.action == DUMP)
+	if (r.action == DO_DUMP)
 		config_dump(c, stdout);
 	else
 		printf("%s: the configuration is valid\n", program);
