@@ -10,6 +10,9 @@
 #include "core/config_table.h"
 #include "core/config_value.h"
 
+#define INSTANCE_MAX 12
+#define SUFFIX_SIZE (INSTANCE_MAX + 2)
+
 enum source { FROM_DEFAULT, FROM_FILE, FROM_ENV };
 
 struct setting {
@@ -25,17 +28,15 @@ struct config {
 	struct setting *settings;   /* one for each of config_table */
 };
 
-/* "" or "-NAME" for $PADDOCK_INSTANCE: several installations live side by side on one machine. */
-static int instance_suffix(char dst[40], err_t **err)
+/* "" or "-NAME": several installations live side by side on one machine. */
+static int make_suffix(const char *name, char dst[SUFFIX_SIZE], err_t **err)
 {
-	const char *name = getenv("PADDOCK_INSTANCE");
-
 	dst[0] = '\0';
 	if (!name || !*name)
 		return 0;
-	if (strlen(name) > 16 || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")])
-		return err_set(err, ERR_REFUSED, "bad_config", "PADDOCK_INSTANCE is \"%s\", it must be 1 to 16 of a-z and 0-9", name);
-	return str_fmt(dst, 40, "-%s", name);
+	if (strlen(name) > INSTANCE_MAX || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")])
+		return err_set(err, ERR_REFUSED, "bad_config", "the instance's name is \"%s\", it must be 1 to %d of a-z and 0-9", name, INSTANCE_MAX);
+	return str_fmt(dst, SUFFIX_SIZE, "-%s", name);
 }
 
 static char *expand(const char *def, const char *suffix)
@@ -106,14 +107,29 @@ static void cleanup_values(char ***values)
 		values_free(*values);
 }
 
-static int fill(struct config *c, const char *suffix, err_t **err)
+/* The suffix that the defaults get: of the environment's instance, else of the file's. */
+static int suffix_of(char **values, char dst[SUFFIX_SIZE], err_t **err)
 {
+	const char *name = getenv("PADDOCK_INSTANCE");
+
+	for (size_t i = 0; !name && i < config_table_len; i++) {
+		if (str_eq(config_table[i].section, "service") && str_eq(config_table[i].key, "instance"))
+			name = values[i];
+	}
+	return make_suffix(name, dst, err);
+}
+
+static int fill(struct config *c, err_t **err)
+{
+	char suffix[SUFFIX_SIZE];
 	cleanup(cleanup_values) char **values = calloc(config_table_len, sizeof *values);
 
 	c->settings = calloc(config_table_len, sizeof *c->settings);
 	if (!values || !c->settings)
 		return err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
 	if (config_ini_load(c->path, values, err) < 0)
+		return -1;
+	if (suffix_of(values, suffix, err) < 0)
 		return -1;
 	if (config_rules_backend(c->path, values, &c->backend, err) < 0)
 		return -1;
@@ -124,31 +140,31 @@ static int fill(struct config *c, const char *suffix, err_t **err)
 	return config_rules_check(c, err);
 }
 
-static char *default_path(const char *suffix)
+static char *default_path(err_t **err)
 {
 	const char *named = getenv("PADDOCK_CONFIG");
+	char suffix[SUFFIX_SIZE];
 
 	if (named && *named)
 		return str_dup(named);
+	if (make_suffix(getenv("PADDOCK_INSTANCE"), suffix, err) < 0)
+		return NULL;
 	return *suffix ? str_dupf("/etc/paddock%s/paddock.ini", suffix) : str_dup(CONFIG_DEFAULT_PATH);
 }
 
 struct config *config_load(const char *path, err_t **err)
 {
-	char suffix[40];
-	struct config *c;
+	struct config *c = calloc(1, sizeof *c);
 
-	if (instance_suffix(suffix, err) < 0)
-		return NULL;
-	c = calloc(1, sizeof *c);
 	if (c)
-		c->path = path ? str_dup(path) : default_path(suffix);
+		c->path = path ? str_dup(path) : default_path(err);
 	if (!c || !c->path) {
-		err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
+		if (err && !*err)
+			err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
 		config_free(c);
 		return NULL;
 	}
-	if (fill(c, suffix, err) < 0) {
+	if (fill(c, err) < 0) {
 		config_free(c);
 		return NULL;
 	}

@@ -4,7 +4,7 @@
  * Precedence: environment > file > default. An unknown section or key in the file, a bad value anywhere, or a missing file is an
  * error that names the file, the key and what is allowed. docs/man/paddock.ini.5 is checked against the table.
  * Environment: PADDOCK_<SECTION>_<KEY>; a few keys have a well-known name besides (SANDBOX_BACKEND, SANDBOX_PROVIDER,
- * AGENT_RUN_TIMEOUT_MS). $PADDOCK_INSTANCE=NAME puts "-NAME" into the default paths and account names. */
+ * AGENT_RUN_TIMEOUT_MS). The instance's name (PADDOCK_INSTANCE, service.instance) is put into the default paths and account names as "-NAME". */
 #ifndef PADDOCK_CORE_CONFIG_H
 #define PADDOCK_CORE_CONFIG_H
 

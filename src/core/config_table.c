@@ -23,6 +23,7 @@
 const struct config_opt config_table[] = {
 	WORD("service", "backend", "container", "container|cube", "SANDBOX_BACKEND", CONFIG_ALL, "which backend runs the sandboxes"),
 	STR("service", "provider", "", 0, 16, "SANDBOX_PROVIDER", CONFIG_ALL, "instead of a backend: host, e2b or daytona"),
+	STR("service", "instance", "", 0, 12, "PADDOCK_INSTANCE", CONFIG_ALL, "name of a second installation on this machine"),
 	STR("service", "node", "local", 1, 32, NULL, CONFIG_ALL, "name of this node, part of the names of its containers"),
 	WORD("service", "log_level", "info", "debug|info|warn|error", NULL, CONFIG_ALL, "lowest level of the log lines that are written"),
 
@@ -35,7 +36,7 @@ const struct config_opt config_table[] = {
 	MS("database", "connect_timeout_ms", "2000", 100, 60 * SECOND, NULL, API | CTL, "longest wait for a connection"),
 	MS("database", "statement_timeout_ms", "10000", 100, 600 * SECOND, NULL, API | CTL, "longest run of one statement"),
 
-	SOCK("api", "socket", "/run/paddock%I/api.sock", API | CTL, "FastCGI socket that nginx connects to"),
+	SOCK("api", "socket", "/run/paddock%I/api/api.sock", API | CTL, "FastCGI socket that nginx connects to"),
 	STR("api", "socket_group", "www-data", 1, 32, NULL, API, "group that may connect to the FastCGI socket"),
 	INT("api", "workers", "4", 1, 256, API, "worker processes"),
 	INT("api", "max_requests", "10000", 1, 100000000, API, "requests after which a worker is replaced"),
@@ -45,7 +46,7 @@ const struct config_opt config_table[] = {
 	MS("api", "drain_ms", "10000", 0, 600 * SECOND, NULL, API, "how long workers may finish their request at a stop"),
 	STR("api", "accel_prefix", "/_x/", 3, 64, NULL, API, "internal location of nginx that leads to the executor"),
 
-	SOCK("executor", "socket", "/run/paddock%I/executor.sock", CONFIG_ALL, "HTTP socket of the executor"),
+	SOCK("executor", "socket", "/run/paddock%I/executor/executor.sock", CONFIG_ALL, "HTTP socket of the executor"),
 	STR("executor", "api_account", "paddock-api%I", 1, 32, NULL, EXE, "account whose requests are obeyed"),
 	STR("executor", "nginx_account", "www-data", 1, 32, NULL, EXE, "account that may redeem tickets"),
 	SIZE("executor", "stream_head_bytes", "64M", 4 * KI, TI, EXE, "kept from the beginning of each output stream"),
@@ -62,7 +63,7 @@ const struct config_opt config_table[] = {
 	MS("executor", "journal_keep_ms", "3600000", 0, 30 * DAY, NULL, EXE, "how long a recorded command's output stays readable"),
 
 	WORD("container", "engine", "podman", "podman|docker", NULL, EXE | CTL, "which engine answers on the socket"),
-	SOCK("container", "engine_socket", "/run/paddock%I/engine.sock", EXE | CTL, "HTTP API socket of the engine"),
+	SOCK("container", "engine_socket", "/run/paddock%I/engine/engine.sock", EXE | CTL, "HTTP API socket of the engine"),
 	STR("container", "image", "localhost/paddock-sandbox:latest", 1, 255, NULL, EXE | CTL, "image of the sandboxes"),
 	PATH("container", "agent", "/opt/paddock%I/libexec/paddock/paddock-agent", EXE | CTL, "static agent binary that is mounted into sandboxes"),
 	PATH("container", "netguard", "/opt/paddock%I/libexec/paddock/paddock-netguard", EXE | CTL, "helper that closes the sandbox's network"),
