@@ -70,19 +70,7 @@ database_wait() {
 
 database_roles() {
 	database_wait
-	sql_admin -d postgres <<-'END'
-		DO $$
-		DECLARE r text;
-		BEGIN
-			FOREACH r IN ARRAY ARRAY['paddock_owner', 'paddock_api', 'paddock_read'] LOOP
-				IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r) THEN
-					EXECUTE format('CREATE ROLE %I LOGIN', r);
-				END IF;
-			END LOOP;
-		END $$;
-		ALTER ROLE paddock_read SET default_transaction_read_only = on;
-		ALTER ROLE paddock_read SET statement_timeout = '60s';
-	END
+	sql_admin -d postgres <"$src/sql/roles.sql"
 	[ -n "$(sql_admin -d postgres -At -c "SELECT 1 FROM pg_database WHERE datname = 'paddock'")" ] ||
 		sql_admin -d postgres -c "CREATE DATABASE paddock OWNER paddock_owner"
 	sql_admin -d paddock <<-'END'

@@ -51,8 +51,9 @@ packages_guard_off() {
 }
 
 packages_install() { # packages_install KIND...
-	local missing before
-	mapfile -t missing < <(packages_missing $(packages_of "$@"))
+	local wanted missing before
+	mapfile -t wanted < <(packages_of "$@")
+	mapfile -t missing < <(packages_missing "${wanted[@]}")
 	[ ${#missing[@]} -gt 0 ] || return 0
 	step "Debian packages: ${missing[*]}"
 	before=$(units_present)

@@ -83,3 +83,24 @@ service_up() {
 	fi
 	printf '%s\n' "$digest" >"$stamp"
 }
+
+# Stops everything in an order in which nobody misses anybody. Sandboxes that run go on: stopping never deletes one.
+service_stop_all() {
+	local s i
+	if have_systemd; then
+		for s in nginx api executor engine db prepare; do
+			systemctl -q stop "paddock-$s$sfx.service" 2>/dev/null || true
+		done
+		return
+	fi
+	svscan_alive || return 0
+	for s in nginx api executor engine db; do
+		[ ! -d "$run/service/$s" ] || s6-svc -wD -T 30000 -d "$run/service/$s" || warn "$s did not stop in time"
+	done
+	s6-svscanctl -t "$run/service"
+	for ((i = 0; i < 100; i++)); do
+		svscan_alive || break
+		sleep 0.1
+	done
+	rm -f "$run"/running-*
+}
