@@ -22,6 +22,9 @@ struct instance;
 struct instances_events {
 	/* Any change of state; called after it was written down. GONE is the last call for an instance. */
 	void (*changed)(void *arg, struct instance *i);
+	/* Each INSTANCE_READY of the provider, the first one (after changed()) and those after the agent dialled again: what the agent still holds
+	 * was told by started() and exited() before; what was not told is unknown to it. */
+	void (*connected)(void *arg, struct instance *i);
 	/* exec events, passed through from the provider */
 	void (*started)(void *arg, const char *iid, const char *cid, const struct exec_started *s, int out_fd, int err_fd);
 	void (*exited)(void *arg, const char *iid, const char *cid, const struct exec_exited *e);
