@@ -36,6 +36,6 @@ const char *buf_str(const struct buf *b);     /* "" when empty */
 char *buf_steal(struct buf *b);               /* the malloc'ed, NUL-terminated bytes; buffer is empty after; NULL when failed or out of memory */
 
 static inline void cleanup_buf_(struct buf *b) { buf_free(b); }
-#define cleanup_buf __attribute__((cleanup(cleanup_buf_)))
+#define cleanup_buf __attribute__((__cleanup__(cleanup_buf_)))
 
 #endif

@@ -22,6 +22,6 @@ void strv_free(char **v);
 char **strv_dup(char *const *v);
 size_t strv_len(char *const *v);
 static inline void cleanup_strv_(char ***v) { strv_free(*v); }
-#define cleanup_strv __attribute__((cleanup(cleanup_strv_)))
+#define cleanup_strv __attribute__((__cleanup__(cleanup_strv_)))
 
 #endif

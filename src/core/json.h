@@ -18,7 +18,7 @@ typedef struct json_object json_t;
 json_t *json_parse(const char *p, size_t n, size_t max_bytes, int max_depth, err_t **err);
 
 static inline void cleanup_json_(json_t **j) { json_object_put(*j); }
-#define cleanup_json __attribute__((cleanup(cleanup_json_)))
+#define cleanup_json __attribute__((__cleanup__(cleanup_json_)))
 
 /* Field access with types. A missing or null field leaves *ret untouched and returns 0 when !required.
  * A wrong type or range is ERR_INVALID (detail "bad_field"), the message names the field. Strings: NUL inside is refused. */
