@@ -41,7 +41,7 @@ static inline void cleanup_err_(err_t **e)
 	err_free(*e);
 }
 
-#define cleanup(f) __attribute__((cleanup(f)))
+#define cleanup(f) __attribute__((__cleanup__(f)))
 #define cleanup_free cleanup(cleanup_free_)
 #define cleanup_close cleanup(cleanup_close_)
 #define cleanup_closedir cleanup(cleanup_closedir_)

@@ -1,1 +1,17 @@
-# src/provider
+# libprovider.a: what isolates code, behind provider.h. Two helpers run beside the executor: paddock-engine, paddock-netguard.
+noinst_LIBRARIES += libprovider.a
+libprovider_a_SOURCES = \
+	src/provider/cgroup.c src/provider/cgroup.h \
+	src/provider/engine.c src/provider/engine.h \
+	src/provider/engine_docker.c src/provider/engine_podman.c \
+	src/provider/engine_http.c src/provider/engine_http.h \
+	src/provider/engine_spec.c src/provider/engine_spec.h \
+	src/provider/leftovers.c src/provider/leftovers.h \
+	src/provider/netguard_rules.c src/provider/netguard_rules.h \
+	src/provider/workspace.c src/provider/workspace.h
+
+pkglibexec_PROGRAMS += paddock-netguard paddock-engine
+paddock_netguard_SOURCES = src/provider/netguard_main.c src/provider/netguard_rules.c src/provider/netguard_rules.h
+paddock_netguard_LDADD = libbase.a
+paddock_engine_SOURCES = src/provider/engine_main.c
+paddock_engine_LDADD = libbase.a
