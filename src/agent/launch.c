@@ -1,0 +1,187 @@
+#include "agent/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/supervisor.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+
+static char *const base_env[] = {
+	(char[]){ "PATH=/usr/local/bin:/usr/bin:/bin" }, (char[]){ "HOME=/home/user" }, (char[]){ "USER=user" }, (char[]){ "LOGNAME=user" },
+	(char[]){ "SHELL=/bin/bash" }, (char[]){ "LANG=C.UTF-8" },
+};
+#define BASE_ENV (sizeof(base_env) / sizeof(base_env[0]))
+
+static char bash_path[] = "/bin/bash", bash_flag[] = "-c";
+
+/* The end of the piece that starts at p, not inside a UTF-8 character. */
+static size_t piece_len(const char *p, size_t left)
+{
+	size_t n = left < LAUNCH_PIECE ? left : LAUNCH_PIECE;
+
+	for (unsigned back = 0; n < left && n > 1 && back < 3 && ((unsigned char)p[n] & 0xc0) == 0x80; back++)
+		n--;
+	return n;
+}
+
+/* eval "set --\n$1$2${10}...": the text runs without positional parameters, exactly as it would after bash -c. */
+static size_t put_eval(char *dst, size_t pieces)
+{
+	static const char head[] = "eval \"set --\n";
+	size_t n = sizeof(head) - 1;
+
+	memcpy(dst, head, n);
+	for (size_t i = 1; i <= pieces; i++) {
+		dst[n++] = '$';
+		dst[n++] = '{';
+		if (i >= 10)
+			dst[n++] = (char)('0' + i / 10);
+		dst[n++] = (char)('0' + i % 10);
+		dst[n++] = '}';
+	}
+	dst[n++] = '"';
+	dst[n++] = 0;
+	return n;
+}
+
+char **launch_shell(const char *text)
+{
+	size_t len = strlen(text), max = len / (LAUNCH_PIECE - 3) + 1;
+	char **argv = malloc((max + 5) * sizeof(*argv) + len + max + 32 + 5 * max);
+
+	if (!argv)
+		return NULL;
+	char *at = (char *)(argv + max + 5);
+	size_t argc = 0;
+	argv[argc++] = bash_path;
+	argv[argc++] = bash_flag;
+	if (len < LAUNCH_PIECE) {
+		memcpy(at, text, len + 1);
+		argv[argc++] = at;
+		argv[argc] = NULL;
+		return argv;
+	}
+	size_t script = argc++;
+	argv[argc++] = bash_path;
+	for (size_t n; len; text += n, len -= n) {
+		n = piece_len(text, len);
+		memcpy(at, text, n);
+		at[n] = 0;
+		argv[argc++] = at;
+		at += n + 1;
+	}
+	argv[script] = at;
+	put_eval(at, argc - script - 2);
+	argv[argc] = NULL;
+	return argv;
+}
+
+static size_t name_len(const char *var)
+{
+	return strcspn(var, "=");
+}
+
+static void env_put(char **v, size_t *n, char *var)
+{
+	size_t len = name_len(var);
+
+	for (size_t i = 0; i < *n; i++) {
+		if (name_len(v[i]) == len && memcmp(v[i], var, len) == 0) {
+			v[i] = var;
+			return;
+		}
+	}
+	v[(*n)++] = var;
+}
+
+char **launch_env(char *const *env)
+{
+	size_t n = 0, given = 0;
+
+	while (env && env[given])
+		given++;
+	char **v = malloc((BASE_ENV + given + 1) * sizeof(*v));
+	if (!v)
+		return NULL;
+	for (size_t i = 0; i < BASE_ENV; i++)
+		env_put(v, &n, base_env[i]);
+	for (size_t i = 0; i < given; i++)
+		env_put(v, &n, env[i]);
+	v[n] = NULL;
+	return v;
+}
+
+/* A pipe whose inode belongs to the user: /dev/stdout can be opened by it. The larger size is a wish: pages are counted per account. */
+static int make_pipe(int p[2], bool to_command)
+{
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	if (!to_command)
+		fcntl(p[0], F_SETPIPE_SZ, LAUNCH_PIPE_BYTES);
+	return io_set_nonblock(p[to_command ? 1 : 0]);
+}
+
+struct pipes {
+	int in[2], out[2], err[2], report[2];
+};
+
+static void close_pair(const int p[2])
+{
+	for (int i = 0; i < 2; i++) {
+		if (p[i] >= 0)
+			close(p[i]);
+	}
+}
+
+static void cleanup_pipes(struct pipes *p)
+{
+	close_pair(p->in);
+	close_pair(p->out);
+	close_pair(p->err);
+	close_pair(p->report);
+}
+
+static int make_pipes(struct pipes *p, bool with_stdin)
+{
+	setfsgid(LAUNCH_GID);
+	setfsuid(LAUNCH_UID);
+	int r = make_pipe(p->out, false) < 0 || make_pipe(p->err, false) < 0 || (with_stdin && make_pipe(p->in, true) < 0) ? -1 : 0;
+	int saved = errno;
+	setfsuid(0);
+	setfsgid(0);
+	/* A change of credentials resets this to what the machine's administrator chose. */
+	prctl(PR_SET_DUMPABLE, 0);
+	errno = saved;
+	if (r < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->report) < 0)
+		return -1;
+	return io_set_nonblock(p->report[0]);
+}
+
+enum msg_stage launch_start(const struct msg_exec *m, const struct msg_config *limits, struct launched *ret)
+{
+	cleanup(cleanup_pipes) struct pipes p = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	cleanup_free char **shell = m->command ? launch_shell(m->command) : NULL;
+	cleanup_free char **env = launch_env(m->env);
+
+	errno = ENOMEM;
+	if (!env || (m->command && !shell))
+		return MSG_STAGE_AGENT;
+	if (make_pipes(&p, m->stdin_open) < 0)
+		return MSG_STAGE_PIPES;
+	pid_t pid = fork();
+	if (pid < 0)
+		return MSG_STAGE_FORK;
+	if (pid == 0) {
+		const struct launch l = { shell ? shell : m->argv, env, m->cwd, m->make_cwd, limits };
+		supervisor_run(&l, p.in[0], p.out[1], p.err[1], p.report[1]);
+	}
+	*ret = (struct launched){ pid, steal_fd(&p.report[0]), steal_fd(&p.out[0]), steal_fd(&p.err[0]), steal_fd(&p.in[1]) };
+	return MSG_STAGE_NONE;
+}

@@ -1,0 +1,13 @@
+/* leader.h - the last steps before a command's own program: session, limits, account, directory, exec. Runs in a vfork()ed child: it
+ * calls system calls only and never returns. */
+#ifndef PADDOCK_AGENT_LEADER_H
+#define PADDOCK_AGENT_LEADER_H
+
+#include "agent/launch.h"
+
+#define LEADER_REPORT_FD 3
+
+/* 0-2 are in place. A failure is reported as REPORT_FAILED on LEADER_REPORT_FD. */
+_Noreturn void leader_run(const struct launch *l);
+
+#endif
