@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,7 @@ static void run_child(struct seats *s, struct seat *t, pid_t parent)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_NAME, t->role == BOARD_JANITOR ? "paddock-janitor" : "paddock-worker", 0, 0, 0);   /* what ps and top show */
 	if (confine_to_parent((int)parent) < 0)
 		_exit(0);
 	rc = s->fn(s->arg, t->role, t->config, slot_of(s, t));

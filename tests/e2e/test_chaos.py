@@ -143,8 +143,8 @@ def settle(inst, user):
         user.cancel(row["id"])
     wait_for(lambda: "every Run has ended: %s" % inst.sql("SELECT r.id, r.status " + where + " AND r.status NOT IN ('completed', 'failed', 'cancelled', 'yielded')"),
              lambda: inst.value("SELECT count(*) %s AND r.status NOT IN ('completed', 'failed', 'cancelled', 'yielded')" % where) == 0, 60, 0.5)
-    wait_for(lambda: "no duty is left: %s" % inst.sql("SELECT r.id, r.status " + where + " AND r.runtime_cleanup_pending"),
-             lambda: inst.value("SELECT count(*) %s AND r.runtime_cleanup_pending" % where) == 0, 90, 0.5)
+    wait_for(lambda: "no duty is left: %s" % inst.sql("SELECT r.id, r.status " + where + " AND r.cleanup_pending"),
+             lambda: inst.value("SELECT count(*) %s AND r.cleanup_pending" % where) == 0, 90, 0.5)
     wait_for(lambda: "no container is left: %s" % inst.containers(), lambda: not inst.containers(), 60, 0.5)
     wait_for(lambda: "no agent is left: %s" % agents(inst), lambda: not agents(inst), 20, 0.5)
 

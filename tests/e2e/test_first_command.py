@@ -3,8 +3,6 @@
 import subprocess
 import time
 
-from paddock import wait_for
-
 
 def test_the_curl_of_the_readme(inst, user):
     done = subprocess.run(
@@ -32,7 +30,8 @@ def test_container_is_gone_a_moment_later(inst, user):
     assert (command["stdout"], command["exit_code"]) == ("hi\n", 0)
     run = user.wait_run(command["run_id"], 15)
     assert run["status"] == "completed" and run["runtime_cleanup_pending"] is False
-    wait_for(lambda: inst.containers(), lambda: not [n for n in inst.containers() if command["run_id"] in n], 5)
+    instance = inst.value("SELECT instance_id FROM sandbox_commands WHERE id = '%s'" % command["id"])
+    assert not [name for name in inst.containers() if instance in name]
 
 
 def test_json_answer(user):

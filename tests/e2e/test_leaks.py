@@ -39,7 +39,7 @@ def round_of(inst, user, n):
     user.finish(run["id"], token).ok(200)
     user.wait_run(run["id"], 30)
     wait_for("no container of this user", lambda: inst.value(
-        "SELECT count(*) FROM runs r JOIN users u ON u.id = r.user_id WHERE u.name = '%s' AND r.runtime_cleanup_pending" % user.name) == 0, 60)
+        "SELECT count(*) FROM runs r JOIN users u ON u.id = r.user_id WHERE u.name = '%s' AND r.cleanup_pending" % user.name) == 0, 60)
 
 
 def test_back_to_the_start(request, inst):

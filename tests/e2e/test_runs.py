@@ -107,11 +107,12 @@ def test_finish_twice(user):
 def test_an_ended_run_has_its_container_destroyed(inst, user):
     run, token = user.claimed()
     user.command(run["id"], "true", lease_token=token)
-    names = [n for n in inst.containers()]
+    instance = inst.value("SELECT instance_id FROM runs WHERE id = '%s'" % run["id"])
+    assert [name for name in inst.containers() if instance in name]
     ended = user.finish(run["id"], token).ok(200).json
     assert ended["runtime_cleanup_pending"] is True, "the duty is to be there in the same transaction"
     user.wait_run(run["id"], 15)
-    assert len(inst.containers()) < len(names) or run["id"] not in str(inst.containers())
+    assert not [name for name in inst.containers() if instance in name]
 
 
 def test_a_run_without_commands_needs_no_cleanup_for_long(user):
