@@ -227,7 +227,7 @@ static int take_frames(void)
 	size_t at = 0, used;
 	int r = 0;
 
-	while (!(paused = !may_take()) && (r = frame_next(in.data + at, in.len - at, &f, &used)) > 0) {
+	while (in.len && !(paused = !may_take()) && (r = frame_next(in.data + at, in.len - at, &f, &used)) > 0) {
 		if (take_frame(&f) < 0)
 			return -1;
 		at += used;

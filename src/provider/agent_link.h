@@ -1,7 +1,7 @@
 /* agent_link.h - the executor's end of one instance's agent connection (docs/agent-protocol.md). The agent dials in.
  *
  * One link per instance. It listens at <dir>/s for as long as it lives, so that an agent that lost its executor finds the next one; of
- * several connections the newest that proves itself (peer uid and pid, token) wins. The peer is not trusted: every frame is
+ * several connections the newest from the expected process wins, and it has to show the token first. The peer is not trusted: every frame is
  * checked, the first bad one closes the connection (the agent dials again). Never blocks. Callbacks come from the loop only, never from
  * within a call into the link. A callback may call any function of the link but agent_link_free().
  *

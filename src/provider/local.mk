@@ -1,6 +1,7 @@
 # libprovider.a: what isolates code, behind provider.h. Two helpers run beside the executor: paddock-engine, paddock-netguard.
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
+	src/provider/agent_link.c src/provider/agent_link.h \
 	src/provider/cgroup.c src/provider/cgroup.h \
 	src/provider/engine.c src/provider/engine.h \
 	src/provider/engine_docker.c src/provider/engine_podman.c \
