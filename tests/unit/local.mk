@@ -1,2 +1,22 @@
 # A unit test is one cmocka program a module: tests/unit/test_<stem>.c. `make check` runs them through the TAP driver.
-UNIT_LDADD = $(CMOCKA_LIBS)
+UNIT_LDADD = libbase.a $(CMOCKA_LIBS)
+UNIT_CORE_LDADD = $(CORE_LDADD) $(CMOCKA_LIBS)
+EXTRA_DIST += tests/unit/unit.h
+
+if HAVE_CMOCKA
+UNIT_BASE_TESTS = tests/unit/test_err tests/unit/test_buf tests/unit/test_str tests/unit/test_num tests/unit/test_utf8 tests/unit/test_io \
+	tests/unit/test_clock tests/unit/test_log tests/unit/test_list
+UNIT_CORE_TESTS = tests/unit/test_frame tests/unit/test_id
+check_PROGRAMS += $(UNIT_BASE_TESTS) $(UNIT_CORE_TESTS)
+tests_unit_test_err_LDADD = $(UNIT_LDADD)
+tests_unit_test_buf_LDADD = $(UNIT_LDADD)
+tests_unit_test_str_LDADD = $(UNIT_LDADD)
+tests_unit_test_num_LDADD = $(UNIT_LDADD)
+tests_unit_test_utf8_LDADD = $(UNIT_LDADD)
+tests_unit_test_io_LDADD = $(UNIT_LDADD)
+tests_unit_test_clock_LDADD = $(UNIT_LDADD)
+tests_unit_test_log_LDADD = $(UNIT_LDADD)
+tests_unit_test_list_LDADD = $(UNIT_LDADD)
+tests_unit_test_frame_LDADD = $(UNIT_CORE_LDADD)
+tests_unit_test_id_LDADD = $(UNIT_CORE_LDADD)
+endif

@@ -1,0 +1,127 @@
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static int reader, writer;
+
+/* The line that was written, without its time stamp; "" for none. */
+static const char *line(void)
+{
+	static char text[2 * LOG_LINE_MAX];
+	ssize_t n = read(reader, text, sizeof text - 1);
+	char *after;
+
+	text[n > 0 ? n : 0] = '\0';
+	if (!text[0])
+		return text;
+	assert_memory_equal(text, "ts=20", 5);
+	after = strchr(text, ' ');
+	assert_non_null(after);
+	return after + 1;
+}
+
+static void plain_and_quoted(void **state)
+{
+	static const struct {
+		const char *value, *shown;
+	} t[] = {
+		{ "abc-1.2_3/x:y@z+,%~", "abc-1.2_3/x:y@z+,%~" }, { "", "\"\"" }, { NULL, "-" }, { "a b", "\"a b\"" }, { "a=b", "\"a=b\"" },
+		{ "a\"b\\c", "\"a\\\"b\\\\c\"" }, { "a\nb", "\"a\\x0ab\"" }, { "\x1b[31m", "\"\\x1b[31m\"" }, { "\x7f", "\"\\x7f\"" },
+		{ "\xc2\x9b", "\"\\xc2\\x9b\"" }, { "\xff", "\"\\xff\"" }, { "\xe2\x82", "\"\\xe2\\x82\"" },
+		{ "\xe2\x82\xac", "\"\xe2\x82\xac\"" }, { "\xe2\x80\xa8", "\"\\xe2\\x80\\xa8\"" }, { "\xe2\x80\xae", "\"\\xe2\\x80\\xae\"" },
+		{ "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"" }, { "\xf0\x9f\x98", "\"\\xf0\\x9f\\x98\"" }, { "\xed\xa0\x80", "\"\\xed\\xa0\\x80\"" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LEN(t); i++) {
+		char want[256];
+
+		log_kv(LOG_INFO, "e", "k", t[i].value, NULL);
+		snprintf(want, sizeof want, "lvl=info proc=unit event=e k=%s\n", t[i].shown);
+		assert_string_equal(line(), want);
+	}
+}
+
+static void levels(void **state)
+{
+	enum log_level l;
+
+	(void)state;
+	log_kv(LOG_DEBUG, "hidden", NULL);
+	assert_string_equal(line(), "");
+	log_kv(LOG_ERROR, "shown", "a", "1", "b", "2", NULL);
+	assert_string_equal(line(), "lvl=error proc=unit event=shown a=1 b=2\n");
+	assert_int_equal(log_level_parse("warn", &l), 0);
+	assert_int_equal(l, LOG_WARN);
+	assert_int_equal(log_level_parse("WARN", &l), -1);
+	assert_int_equal(log_level_parse("", &l), -1);
+}
+
+/* At every length around the limit: one newline, at its end; never longer than the limit; quotes closed. */
+static void long_lines_are_cut(void **state)
+{
+	static char big[3 * LOG_LINE_MAX];
+
+	(void)state;
+	for (size_t n = LOG_LINE_MAX - 100; n < LOG_LINE_MAX + 20; n++) {
+		for (int quoted = 0; quoted < 2; quoted++) {
+			const char *got;
+			size_t len;
+
+			memset(big, 'x', n);
+			big[n] = '\0';
+			big[0] = quoted ? ' ' : 'x';
+			log_kv(LOG_INFO, "e", "k", big, "after", "1", NULL);
+			got = line();
+			len = strlen(got);
+			assert_true(len + strlen("ts=2026-01-01T00:00:00.000Z ") <= LOG_LINE_MAX);
+			assert_ptr_equal(strchr(got, '\n'), got + len - 1);
+			if (!strstr(got, " after=1") && strstr(got, "..."))
+				assert_string_equal(got + len - 5, "...\"\n");
+		}
+	}
+}
+
+static void errno_is_kept(void **state)
+{
+	(void)state;
+	errno = EXDEV;
+	log_set_fd(-1);
+	log_kv(LOG_ERROR, "nowhere", NULL);
+	log_set_fd(writer);
+	assert_int_equal(errno, EXDEV);
+}
+
+static int setup(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) < 0)
+		return -1;
+	reader = fds[0];
+	writer = fds[1];
+	log_init("unit", LOG_INFO);
+	log_set_fd(writer);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(reader);
+	return close(writer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plain_and_quoted), cmocka_unit_test(levels), cmocka_unit_test(long_lines_are_cut), cmocka_unit_test(errno_is_kept),
+	};
+
+	return cmocka_run_group_tests_name("log", tests, setup, teardown);
+}
