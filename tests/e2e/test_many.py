@@ -1,12 +1,35 @@
 """200 commands at once in 20 Runs: all correct."""
 
+import re
+import signal
 import threading
 import time
 
-from paddock import Collected, Sampler
+import pytest
+
+from paddock import Collected, Sampler, wait_for
 
 
-def test_200_commands_in_20_runs(inst):
+@pytest.fixture
+def sixteen_workers(inst):
+    """[api] workers = 16 by reload; as it was afterwards."""
+    path = inst.etc + "/paddock.ini"
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    before = len(inst.pids("worker"))
+
+    def use(config, workers):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(config)
+        inst.kill(inst.pids("master")[0], signal.SIGHUP)
+        wait_for(lambda: "%d workers: %d" % (workers, len(inst.pids("worker"))), lambda: len(inst.pids("worker")) == workers, 20)
+    without = re.sub(r"(?m)^workers\s*=.*\n", "", text)
+    use(without.replace("[api]\n", "[api]\nworkers = 16\n") if "[api]\n" in without else without + "\n[api]\nworkers = 16\n", 16)
+    yield
+    use(text, before)
+
+
+def test_200_commands_in_20_runs(inst, sixteen_workers):
     users = [inst.user() for _ in range(4)]
     runs = [(user, *user.claimed(lease_ms=600000)) for user in users for _ in range(5)]
     wrong, done, lock = [], [0], threading.Lock()
