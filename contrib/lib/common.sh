@@ -10,7 +10,9 @@ if [ -n "$instance" ]; then
 	}
 fi
 sfx=${instance:+-$instance}
-port=${PADDOCK_HTTPS_PORT:-8443}
+# The port once chosen is in the configuration.
+port=${PADDOCK_HTTPS_PORT:-$(sed -n 's/^https_port *= *//p' "/etc/paddock$sfx/paddock.ini" 2>/dev/null || true)}
+port=${port:-8443}
 [[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -le 65535 ] || { echo "PADDOCK_HTTPS_PORT: \"$port\" is not a port" >&2; exit 2; }
 
 # shellcheck disable=SC2034 # used by the files that source this one

@@ -29,11 +29,12 @@ config_tls() {
 config_files() {
 	local t=$here/templates f
 	[ -f "$etc/paddock.ini" ] || render "$t/paddock.ini.in" | put "$etc/paddock.ini" 644 root:root || true
+	sed -i "s/^https_port *=.*/https_port = $port/" "$etc/paddock.ini"
 	for f in containers.conf storage.conf; do
-		if render "$t/$f.in" | put "$etc/$f" 644 root:root; then engine_changed=yes; fi
+		render "$t/$f.in" | put "$etc/$f" 644 root:root || true
 	done
-	if put "$etc/seccomp.json" 644 root:root <"$here/image/seccomp.json"; then engine_changed=yes; fi
-	if render "$src/nginx/nginx.conf.in" | put "$etc/nginx.conf" 644 root:root; then nginx_changed=yes; fi
+	put "$etc/seccomp.json" 644 root:root <"$here/image/seccomp.json" || true
+	render "$src/nginx/nginx.conf.in" | put "$etc/nginx.conf" 644 root:root || true
 	dir "$lib/engine/home/.config" 700 "$acct:$acct"
 	dir "$lib/engine/home/.config/containers" 700 "$acct:$acct"
 	put "$lib/engine/home/.config/containers/policy.json" 644 root:root <"$t/policy.json" || true

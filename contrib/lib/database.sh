@@ -16,7 +16,7 @@ database_find() {
 }
 
 database_files() {
-	put "$lib/pg/pg_hba.conf" 600 postgres:postgres <<-END || db_changed=yes
+	put "$lib/pg/pg_hba.conf" 600 postgres:postgres <<-END || true
 		# Unix socket only; the operating system says who is calling (pg_ident.conf)
 		local all all peer map=paddock
 	END

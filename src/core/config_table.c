@@ -25,6 +25,7 @@ const struct config_opt config_table[] = {
 	STR("service", "provider", "", 0, 16, "SANDBOX_PROVIDER", CONFIG_ALL, "instead of a backend: host, e2b or daytona"),
 	STR("service", "instance", "", 0, 12, "PADDOCK_INSTANCE", CONFIG_ALL, "name of a second installation on this machine"),
 	STR("service", "node", "local", 1, 32, NULL, CONFIG_ALL, "name of this node, part of the names of its containers"),
+	INT("service", "https_port", "8443", 1, 65535, CTL, "port of nginx on this machine, as contrib/up wrote it into nginx.conf"),
 	WORD("service", "log_level", "info", "debug|info|warn|error", NULL, CONFIG_ALL, "lowest level of the log lines that are written"),
 
 	PATH("paths", "state", "/var/lib/paddock%I/executor", EXE | CTL, "journal and state of the executor"),

@@ -1,1 +1,16 @@
-# src/ctl
+# paddockctl. libctl.a: the commands that look after an installation (status, doctor, start, stop, sql, engine)
+noinst_LIBRARIES += libctl.a
+libctl_a_SOURCES = \
+	src/ctl/ctl_check.h \
+	src/ctl/ctl_check_host.c \
+	src/ctl/ctl_check_limits.c \
+	src/ctl/ctl_check_parts.c \
+	src/ctl/ctl_commands.h \
+	src/ctl/ctl_doctor.c \
+	src/ctl/ctl_engine.c \
+	src/ctl/ctl_front.c src/ctl/ctl_front.h \
+	src/ctl/ctl_paths.c src/ctl/ctl_paths.h \
+	src/ctl/ctl_proc.c src/ctl/ctl_proc.h \
+	src/ctl/ctl_service.c src/ctl/ctl_service.h \
+	src/ctl/ctl_sql.c \
+	src/ctl/ctl_status.c
