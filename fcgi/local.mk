@@ -32,3 +32,27 @@ libapi_a_SOURCES = \
 	fcgi/uri.c fcgi/uri.h \
 	fcgi/worker.c fcgi/worker.h
 EXTRA_DIST += fcgi/main.c
+
+if HAVE_CMOCKA
+API_TESTS = tests/unit/test_arena tests/unit/test_request tests/unit/test_router tests/unit/test_response tests/unit/test_problem \
+	tests/unit/test_master_seats
+check_PROGRAMS += $(API_TESTS)
+API_TEST_LDADD = libapi.a $(CORE_LDADD) $(UNIT_LDADD)
+tests_unit_test_arena_LDADD = $(API_TEST_LDADD)
+tests_unit_test_request_LDADD = $(API_TEST_LDADD)
+tests_unit_test_router_LDADD = $(API_TEST_LDADD)
+tests_unit_test_response_LDADD = $(API_TEST_LDADD)
+tests_unit_test_problem_LDADD = $(API_TEST_LDADD)
+tests_unit_test_master_seats_LDADD = $(API_TEST_LDADD)
+endif
+
+if FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_path tests/fuzz/fuzz_query tests/fuzz/fuzz_header
+API_FUZZ_LDADD = libapi.a libbase.a
+tests_fuzz_fuzz_path_LDADD = $(API_FUZZ_LDADD)
+tests_fuzz_fuzz_path_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_query_LDADD = $(API_FUZZ_LDADD)
+tests_fuzz_fuzz_query_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_header_LDADD = $(API_FUZZ_LDADD)
+tests_fuzz_fuzz_header_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif

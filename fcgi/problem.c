@@ -51,8 +51,16 @@ static const struct {
 	{ ERR_NOT_FOUND, "method_not_allowed", 405 },
 };
 
+/* A failed system call on the way is never the caller's fault, whatever its errno looks like; its text names our files. */
+static bool system_fault(const err_t *e)
+{
+	return err_errno(e) != 0 && !row_of(err_code(e))->said;
+}
+
 int problem_status_of(const err_t *e)
 {
+	if (system_fault(e))
+		return problem_status(ERR_INTERNAL);
 	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
 		if (err_code(e) == special[i].code && str_eq(err_detail(e), special[i].detail))
 			return special[i].status;
@@ -61,14 +69,15 @@ int problem_status_of(const err_t *e)
 
 static json_t *body(const err_t *e, int status, const char *request_id)
 {
-	const char *said = row_of(err_code(e))->said;
+	const char *said = row_of(system_fault(e) ? ERR_INTERNAL : err_code(e))->said;
+	const char *code = system_fault(e) ? err_code_name(ERR_INTERNAL) : err_detail(e);
 	json_t *o = json_object_new_object();
 
 	if (!o)
 		return NULL;
 	if (json_add_str(o, "type", "about:blank") < 0 || json_add_str(o, "title", response_reason(status)) < 0 ||
 	    json_add_i64(o, "status", status) < 0 || json_add_str(o, "detail", said ? said : err_message(e)) < 0 ||
-	    json_add_str(o, "code", err_detail(e)) < 0 || json_add_str(o, "request_id", request_id) < 0) {
+	    json_add_str(o, "code", code) < 0 || json_add_str(o, "request_id", request_id) < 0) {
 		json_object_put(o);
 		return NULL;
 	}

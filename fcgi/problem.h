@@ -1,7 +1,7 @@
 /* problem.h - errors as application/problem+json (RFC 9457): {type, title, status, detail, code, request_id}.
  *
  * `code` is the error's stable word (err_detail). `detail` is its message where the fault is the caller's; for faults of ours it is a
- * general sentence, the message goes to the log only (it may name sockets and files). */
+ * general sentence, the message goes to the log only (it may name sockets and files). An error that carries an errno is always ours. */
 #ifndef PADDOCK_FCGI_PROBLEM_H
 #define PADDOCK_FCGI_PROBLEM_H
 
