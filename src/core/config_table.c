@@ -69,6 +69,7 @@ const struct config_opt config_table[] = {
 	PATH("container", "agent", "/opt/paddock%I/libexec/paddock/paddock-agent", EXE | CTL, "static agent binary that is mounted into sandboxes"),
 	PATH("container", "netguard", "/opt/paddock%I/libexec/paddock/paddock-netguard", EXE | CTL, "helper that closes the sandbox's network"),
 	SOCK("container", "agent_dir", "/run/paddock%I/agents", EXE | CTL, "directory of the agents' sockets, one directory an instance"),
+	PATH("container", "runtime_state", "/run/paddock%I/xdg/runc", EXE | CTL, "where the engine's runtime keeps its records of containers"),
 	PATH("container", "seccomp", "/etc/paddock%I/seccomp.json", EXE | CTL, "seccomp profile of the sandboxes"),
 	WORD("container", "network", "internet", "internet|none", NULL, EXE | CTL, "what a sandbox may reach"),
 	SIZE("container", "memory_bytes", "1G", 32 * MI, 16 * TI, EXE, "memory of one instance, swap included"),

@@ -157,7 +157,7 @@ json_t *engine_spec_libpod(const struct engine_config *c, const struct engine_sp
 	json_add_str(o, "user", "0:0");
 	json_add_str(o, "work_dir", "/");
 	json_add_str(o, "hostname", "sandbox");
-	json_add_str(env, "PADDOCK_TOKEN", s->token);
+	json_add_str(env, "PADDOCK_AGENT_TOKEN", s->token);
 	json_add(o, "env", env);
 	json_add(o, "labels", labels_of(c, s));
 	json_add(o, "mounts", mounts_libpod(c, s));
@@ -231,7 +231,7 @@ json_t *engine_spec_docker(const struct engine_config *c, const struct engine_sp
 	json_add_str(o, "User", "0:0");
 	json_add_str(o, "WorkingDir", "/");
 	json_add_str(o, "Hostname", "sandbox");
-	str_fmt(token, sizeof(token), "PADDOCK_TOKEN=%s", s->token);
+	str_fmt(token, sizeof(token), "PADDOCK_AGENT_TOKEN=%s", s->token);
 	json_add(o, "Env", strings(token, NULL));
 	explicit_bzero(token, sizeof(token));
 	json_add(o, "Labels", labels_of(c, s));

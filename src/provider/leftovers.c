@@ -109,7 +109,7 @@ static bool bears(pid_t pid, const char *name, const char *id)
 	if (read_proc(pid, "cmdline", &text, &n) < 0)
 		return false;
 	for (size_t at = 0; at < n && !found; at += strlen(text + at) + 1)
-		found = str_eq(text + at, name) || (id[0] && str_eq(text + at, id));
+		found = (name[0] && str_eq(text + at, name)) || (id[0] && str_eq(text + at, id));
 	return found && !is_contained(pid);
 }
 

@@ -10,7 +10,8 @@
 #include "base/err.h"
 
 /* How many processes of the container are there (found by an argument equal to its name or id, their descendants, and the
- * runtime's record of it). With kill, each is killed by a pidfd after a second look. id may be "". state_dir: the runtime's. */
+ * runtime's record of it). With kill, each is killed by a pidfd after a second look. state_dir: the runtime's. name and id
+ * may be "". */
 size_t leftovers_of(const char *name, const char *id, const char *state_dir, bool kill);
 /* Removes the runtime's record of an id whose processes are gone. */
 int leftovers_forget(const char *id, const char *state_dir, err_t **err);

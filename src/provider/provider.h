@@ -104,6 +104,9 @@ struct provider_ops {
 	int (*exec_signal)(struct provider *p, const char *instance_id, const char *exec_id, int signo, err_t **err);   /* to the process group */
 	int (*exec_kill)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);   /* the whole tree; ends in exited() with EXEC_WHY_KILLED */
 
+	/* True when the kernel holds the instance to its memory and process limits; known once it was ready. */
+	bool (*enforced)(struct provider *p, const char *instance_id);
+
 	/* Readiness (R1.9): appends {"name","ok","hint"} facts as JSON objects separated by commas to *ret (malloc'ed); cheap, from cached probes. */
 	char *(*health)(struct provider *p);
 };

@@ -1,0 +1,76 @@
+/* box.h - one container of the provider `container`: its way from a name to READY and from there to confirmed absence.
+ *
+ * The states and what leads from one to the next are drawn in docs/container.md. A box is driven by its timer and by answers of engine, guard
+ * and agent; at most one engine call is out for it. Internal to the provider. */
+#ifndef PADDOCK_PROVIDER_BOX_H
+#define PADDOCK_PROVIDER_BOX_H
+
+#include "base/list.h"
+#include "provider/agent_link.h"
+#include "provider/cgroup.h"
+#include "provider/engine.h"
+#include "provider/guard.h"
+#include "provider/provider.h"
+#include "provider/workspace.h"
+
+enum box_step {
+	BOX_LOOKUP,     /* ask the engine by name, decide */
+	BOX_CREATE,
+	BOX_START,
+	BOX_REMAKE,     /* it ended before it was ever ready: remove it, create anew */
+	BOX_WAIT,       /* runs; limits, network guard and agent are not all there yet */
+	BOX_UP,
+	BOX_DOWN,       /* failed, ended, or removal given up for now: only destroy() leads on */
+	BOX_REMOVE,
+	BOX_CONFIRM,    /* removed at the engine; nothing may be left at any layer */
+};
+
+struct box {
+	struct list link_node;          /* in provider.boxes */
+	struct provider *p;
+	char id[ENGINE_INSTANCE_SIZE];
+	char name[ENGINE_NAME_SIZE];
+	char workspace[WORKSPACE_NAME_MAX + 1];
+	enum box_step step;
+	bool busy;                      /* an engine call is out */
+	bool want_destroy;
+	bool quiet;                     /* an orphan: its end is logged, not told */
+	bool was_ready;                 /* told READY in this life or an earlier one: never made anew */
+	bool enforced;
+	int64_t deadline_ms;            /* CLOCK_BOOTTIME: creation, or removal */
+	int64_t backoff_ms;
+	int64_t unsure_until_ms;        /* a create whose answer was lost may still take effect until then */
+	unsigned refusals, remakes, guard_tries;
+	struct loop_timer *timer;
+	char token_hash[ENGINE_HASH_SIZE];
+	char container[ENGINE_ID_SIZE]; /* the engine's id; "" when not known */
+	pid_t pid;                      /* first process, as the host sees it; 0 when not known */
+	struct cgroup *cgroup;
+	struct guard *guard;
+	bool guarded;                   /* network rules are in force, or there is no network */
+	struct agent_link *agent;
+	struct list execs;              /* commands whose end is not acknowledged */
+};
+
+struct box *box_new(struct provider *p, const char *id, err_t **err);
+void box_free(struct box *b);           /* forgets; the container goes on */
+void box_begin(struct box *b, enum box_step first);   /* creation or adoption; work starts from the loop */
+void box_destroy(struct box *b);
+void box_kick(struct box *b);           /* run the next step from the loop, now */
+
+/* Between the files of a box. */
+void box_fail(struct box *b, const err_t *why);          /* -> DOWN, FAILED is told */
+void box_exited(struct box *b, const err_t *why);        /* -> DOWN, EXITED is told */
+void box_retry(struct box *b, const err_t *why);         /* again after the back-off, unless the deadline has passed */
+void box_check_up(struct box *b);                        /* WAIT -> UP when all is there */
+void box_run_removal(struct box *b);                     /* REMOVE, CONFIRM */
+void box_settle(struct box *b, const struct engine_container *c);   /* it runs: limits, guard, agent */
+
+/* The agent's end (box_agent.c). */
+int box_agent_open(struct box *b, err_t **err);
+void box_agent_close(struct box *b, bool gone);
+int box_exec(struct box *b, const struct exec_spec *s, err_t **err);
+void box_exec_forget(struct box *b, const char *exec_id);
+void box_execs_free(struct box *b);
+
+#endif

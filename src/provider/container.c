@@ -1,0 +1,255 @@
+/* container.c - the provider `container`: one rootless container an instance, its agent inside. */
+#include "provider/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+
+static void read_config(struct provider *p)
+{
+	const struct config *c = p->config;
+
+	p->engine_config = (struct engine_config){
+		.socket = config_str(c, "container.engine_socket"),
+		.node = config_str(c, "service.node"),
+		.image = config_str(c, "container.image"),
+		.agent = config_str(c, "container.agent"),
+		.seccomp = config_str(c, "container.seccomp"),
+		.cgroup_parent = config_str(c, "container.cgroup_parent"),
+		.internet = str_eq(config_str(c, "container.network"), "internet"),
+		.memory_bytes = config_int(c, "container.memory_bytes"),
+		.pids = config_int(c, "container.pids"),
+		.cpus_milli = config_int(c, "container.cpus_milli"),
+		.tmp_bytes = config_int(c, "container.tmp_bytes"),
+		.home_bytes = config_int(c, "container.home_bytes"),
+		.shm_bytes = config_int(c, "container.shm_bytes"),
+		.nofile = config_int(c, "container.nofile"),
+		.nproc = config_int(c, "container.nproc"),
+	};
+	p->limits = (struct cgroup_limits){ .memory_bytes = p->engine_config.memory_bytes, .pids = p->engine_config.pids,
+		.cpus_milli = p->engine_config.cpus_milli };
+	p->agent_limits = (struct agent_link_limits){ .nofile = (uint32_t)p->engine_config.nofile, .nproc = (uint32_t)p->engine_config.nproc,
+		.nice = (int32_t)config_int(c, "container.nice") };
+	p->agent_dir = config_str(c, "container.agent_dir");
+	p->netguard = config_str(c, "container.netguard");
+	p->runtime_state = config_str(c, "container.runtime_state");
+	p->workspaces = config_str(c, "paths.workspaces");
+	p->create_timeout_ms = config_int(c, "container.create_timeout_ms");
+}
+
+static void container_close(struct provider *p)
+{
+	if (!p)
+		return;
+	if (p->engine)
+		p->ops->close(p->engine);
+	list_for_each_safe(i, following, &p->boxes)
+		box_free(list_entry(i, struct box, link_node));
+	if (p->workspaces_fd >= 0)
+		close(p->workspaces_fd);
+	free(p);
+}
+
+static int start_up(struct provider *p, err_t **err)
+{
+	read_config(p);
+	p->ops = engine_find(config_str(p->config, "container.engine"), err);
+	if (!p->ops)
+		return -1;
+	if (str_fmt(p->prefix, sizeof(p->prefix), "pdk-%s-", p->engine_config.node) < 0)
+		return err_set(err, ERR_REFUSED, "bad_node", "[service] node is too long");
+	p->workspaces_fd = open(p->workspaces, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (p->workspaces_fd < 0)
+		return err_sys(err, errno, "[paths] workspaces: %s", p->workspaces);
+	p->engine = p->ops->open(p->loop, &p->engine_config, err);
+	if (!p->engine)
+		return -1;
+	container_probe_start(p);
+	return 0;
+}
+
+static struct provider *container_open(struct loop *l, const struct config *c, const struct provider_events *ev, void *arg, err_t **err)
+{
+	struct provider *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		err_set(err, ERR_NO_MEMORY, NULL, "provider");
+		return NULL;
+	}
+	p->loop = l;
+	p->config = c;
+	p->events = ev;
+	p->arg = arg;
+	p->workspaces_fd = -1;
+	list_init(&p->boxes);
+	if (start_up(p, err) < 0) {
+		container_close(p);
+		return NULL;
+	}
+	return p;
+}
+
+struct box *container_find(struct provider *p, const char *id)
+{
+	list_for_each(i, &p->boxes) {
+		struct box *b = list_entry(i, struct box, link_node);
+
+		if (str_eq(b->id, id))
+			return b;
+	}
+	return NULL;
+}
+
+void container_tell(struct box *b, enum instance_event ev, const err_t *err)
+{
+	if (!b->quiet)
+		b->p->events->instance(b->p->arg, b->id, ev, err);
+	else if (ev == INSTANCE_DESTROY_FAILED)
+		log_kv(LOG_WARN, "orphan_not_removed", "instance", b->id, "err", err_message(err), NULL);
+}
+
+void container_token_hash(const char *token, char dst[ENGINE_HASH_SIZE])
+{
+	static const struct crypto_key purpose = { .bytes = "paddock agent token v1" };   /* tells this hash from others; no secret */
+	uint8_t hash[CRYPTO_HASH_BYTES];
+
+	crypto_keyed_hash(&purpose, token, strlen(token), hash);
+	for (size_t i = 0; i < sizeof(hash); i++)
+		str_fmt(dst + 2 * i, 3, "%02x", hash[i]);
+}
+
+static struct box *add_box(struct provider *p, const struct instance_spec *s, err_t **err)
+{
+	struct box *b = container_find(p, s->id);
+
+	if (b) {
+		err_set(err, ERR_EXISTS, NULL, "the instance is managed already");
+		return NULL;
+	}
+	if (!workspace_name_valid(s->workspace)) {
+		err_set(err, ERR_INVALID, "bad_workspace", "a workspace name is [a-z0-9][a-z0-9._-]{0,63}");
+		return NULL;
+	}
+	b = box_new(p, s->id, err);
+	if (!b)
+		return NULL;
+	if (str_copy(b->workspace, sizeof(b->workspace), s->workspace) < 0 || box_agent_open(b, err) < 0) {
+		box_free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static int container_create(struct provider *p, const struct instance_spec *s, err_t **err)
+{
+	struct box *b = add_box(p, s, err);
+
+	if (!b)
+		return -1;
+	box_begin(b, BOX_CREATE);
+	return 0;
+}
+
+static int container_adopt(struct provider *p, const struct instance_spec *s, bool was_ready, err_t **err)
+{
+	struct box *b = add_box(p, s, err);
+
+	if (!b)
+		return -1;
+	b->was_ready = was_ready;
+	box_begin(b, BOX_LOOKUP);
+	return 0;
+}
+
+static int container_destroy(struct provider *p, const char *id, err_t **err)
+{
+	struct box *b = container_find(p, id);
+
+	if (!b && !(b = box_new(p, id, err)))
+		return -1;
+	b->quiet = false;
+	box_destroy(b);
+	return 0;
+}
+
+/* The box of a running instance, or NULL with an error. */
+static struct box *running(struct provider *p, const char *id, err_t **err)
+{
+	struct box *b = container_find(p, id);
+
+	if (!b)
+		err_set(err, ERR_NOT_FOUND, NULL, "no such instance");
+	else if (b->step == BOX_UP && !b->want_destroy)
+		return b;
+	else
+		err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is not ready");
+	return NULL;
+}
+
+static int container_exec(struct provider *p, const char *id, const struct exec_spec *s, err_t **err)
+{
+	struct box *b = running(p, id, err);
+
+	return b ? box_exec(b, s, err) : -1;
+}
+
+static int container_exec_ack(struct provider *p, const char *id, const char *exec_id, err_t **err)
+{
+	struct box *b = running(p, id, err);
+
+	if (!b)
+		return -1;
+	box_exec_forget(b, exec_id);
+	return agent_link_exec_ack(b->agent, exec_id, err);
+}
+
+static int container_exec_stdin(struct provider *p, const char *id, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err)
+{
+	struct box *b = running(p, id, err);
+
+	return b ? agent_link_stdin(b->agent, exec_id, offset, data, n, eof, err) : -1;
+}
+
+static int container_exec_signal(struct provider *p, const char *id, const char *exec_id, int signo, err_t **err)
+{
+	struct box *b = running(p, id, err);
+
+	return b ? agent_link_signal(b->agent, exec_id, signo, err) : -1;
+}
+
+static int container_exec_kill(struct provider *p, const char *id, const char *exec_id, err_t **err)
+{
+	struct box *b = running(p, id, err);
+
+	return b ? agent_link_kill(b->agent, exec_id, err) : -1;
+}
+
+static bool container_enforced(struct provider *p, const char *id)
+{
+	struct box *b = container_find(p, id);
+
+	return b && b->enforced;
+}
+
+const struct provider_ops provider_container = {
+	.name = "container",
+	.caps = PROVIDER_MOUNTS,
+	.open = container_open,
+	.close = container_close,
+	.create = container_create,
+	.adopt = container_adopt,
+	.destroy = container_destroy,
+	.sweep = container_sweep,
+	.exec = container_exec,
+	.exec_ack = container_exec_ack,
+	.exec_stdin = container_exec_stdin,
+	.exec_signal = container_exec_signal,
+	.exec_kill = container_exec_kill,
+	.enforced = container_enforced,
+	.health = container_health,
+};

@@ -1,0 +1,43 @@
+/* container.h - the inside of the provider `container`; shared by its own files only. */
+#ifndef PADDOCK_PROVIDER_CONTAINER_H
+#define PADDOCK_PROVIDER_CONTAINER_H
+
+#include "core/crypto.h"
+#include "provider/box.h"
+
+struct container_probe {
+	bool known, engine, image, out;     /* out: a probe is on its way */
+	int64_t at_ms;
+	char engine_hint[256], image_hint[256];
+};
+
+struct provider {
+	struct loop *loop;
+	const struct config *config;
+	const struct provider_events *events;
+	void *arg;
+	const struct engine_ops *ops;
+	struct engine_config engine_config;
+	struct engine *engine;
+	struct agent_link_limits agent_limits;
+	struct cgroup_limits limits;
+	const char *agent_dir, *netguard, *workspaces, *runtime_state;
+	int workspaces_fd;
+	int64_t create_timeout_ms;
+	char prefix[64];                    /* of our containers' names: "pdk-<node>-" */
+	struct list boxes;
+	struct container_probe probe;
+	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
+	char limits_hint[256];
+};
+
+struct box *container_find(struct provider *p, const char *id);
+void container_tell(struct box *b, enum instance_event ev, const err_t *err);
+/* The hash of an agent's token in hex. */
+void container_token_hash(const char *token, char dst[ENGINE_HASH_SIZE]);
+
+void container_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);
+void container_probe_start(struct provider *p);
+char *container_health(struct provider *p);
+
+#endif
