@@ -58,15 +58,34 @@ static int some_digits(struct scan *s)
 	return 0;
 }
 
+/* json-c clamps integers that it cannot hold; text that would not come back as it was is refused. [p..end) are digits. */
+static int fits(struct scan *s, const char *p, bool negative)
+{
+	uint64_t max = negative ? (uint64_t)INT64_MAX + 1 : UINT64_MAX, v = 0;
+
+	for (; p < s->p; p++) {
+		uint64_t d = (uint64_t)(*p - '0');
+
+		if (v > (max - d) / 10)
+			return bad(s, "integer out of range");
+		v = v * 10 + d;
+	}
+	return 0;
+}
+
 static int number(struct scan *s)
 {
-	(void)take(s, '-');
+	bool negative = take(s, '-');
+	const char *first = s->p;
+
 	if (take(s, '0')) {
 		if (digit(s))
 			return bad(s, "number with a leading zero");
 	} else if (some_digits(s) < 0) {
 		return -1;
 	}
+	if (s->p == s->end || !strchr(".eE", *s->p))
+		return fits(s, first, negative);
 	if (take(s, '.') && some_digits(s) < 0)
 		return -1;
 	if (take(s, 'e') || take(s, 'E')) {
