@@ -1,0 +1,34 @@
+/* instances_store.h - an instance's directory <state>/instances/<iid>: spec.json (written once) and state (replaced whole).
+ *
+ * A directory without a readable state belongs to a creation that died before the provider was told: it may be removed, unless it has a spec
+ * (then it was about to be created). Blocking file operations on our own disk. */
+#ifndef PADDOCK_EXECUTOR_INSTANCES_STORE_H
+#define PADDOCK_EXECUTOR_INSTANCES_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/id.h"
+#include "executor/instances.h"
+#include "provider/workspace.h"
+
+struct instance_record {
+	char id[ID_SIZE];
+	char workspace[WORKSPACE_NAME_MAX + 1];   /* "" for a tombstone of an id never seen */
+	enum instance_state state;
+	bool was_ready, enforced;
+	int64_t created_ms, ready_ms, gone_ms;    /* wall clock; 0 not yet */
+	uint64_t version, acked;
+	char error_code[64], error_message[512];  /* "" when none */
+};
+
+const char *instances_store_state_name(enum instance_state s);
+/* dir_fd: <state>/instances. The spec is written first; durable when both are on the disk before it returns. */
+int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err);
+int instances_store_save(int dir_fd, const struct instance_record *r, bool durable, err_t **err);
+/* ERR_NOT_FOUND: nothing that counts is written there. */
+int instances_store_load(int dir_fd, const char *id, struct instance_record *ret, err_t **err);
+int instances_store_drop(int dir_fd, const char *id, err_t **err);
+
+#endif
