@@ -31,7 +31,8 @@ libapi_a_SOURCES = \
 	fcgi/stop.c fcgi/stop.h \
 	fcgi/uri.c fcgi/uri.h \
 	fcgi/worker.c fcgi/worker.h
-EXTRA_DIST += fcgi/main.c
+EXTRA_DIST += fcgi/main.c docs/api.md docs/openapi.yaml contrib/lint/openapi tests/fuzz/seeds/path tests/fuzz/seeds/query tests/fuzz/seeds/header
+dist_man_MANS += docs/man/paddock-api.8
 
 if HAVE_CMOCKA
 API_TESTS = tests/unit/test_arena tests/unit/test_request tests/unit/test_router tests/unit/test_response tests/unit/test_problem \

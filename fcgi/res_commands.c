@@ -61,7 +61,7 @@ static int cursor(const struct call *c, uint64_t *ret, err_t **err)
 	const char *last = request_field(c->q, FIELD_LAST_EVENT_ID), *from = last ? last : request_query(c->q, "from");
 
 	if (from && num_u64(from, INT64_MAX, ret) < 0)
-		return err_set(err, ERR_REFUSED, "bad_cursor", "from and Last-Event-ID are byte positions");
+		return err_set(err, ERR_INVALID, "bad_cursor", "from and Last-Event-ID are byte positions");
 	return 0;
 }
 
