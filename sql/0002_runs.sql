@@ -240,6 +240,20 @@ BEGIN
 END
 $$;
 
+-- An instance is lost or will never be ready: its attempt came to nothing. Gives the Run when that moved it.
+CREATE FUNCTION instance_lost(p_instance uuid, p_code text, p_message text) RETURNS SETOF uuid LANGUAGE plpgsql AS $$
+DECLARE
+	v_run uuid;
+BEGIN
+	SELECT r.id INTO v_run FROM instances i JOIN runs r ON r.id = i.run_id
+	WHERE i.id = p_instance AND r.instance_id = i.id AND r.status IN ('running', 'cancel_requested') FOR NO KEY UPDATE OF r;
+	IF FOUND THEN
+		PERFORM run_attempt_lost(v_run, p_code, p_message);
+		RETURN NEXT v_run;
+	END IF;
+END
+$$;
+
 -- The executor has confirmed that nothing of p_instance is left (NULL: there never was one) and each of its commands has an end.
 -- true when the duty is cleared (or was already).
 CREATE FUNCTION cleanup_confirm(p_run uuid, p_instance uuid) RETURNS boolean LANGUAGE plpgsql AS $$

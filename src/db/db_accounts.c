@@ -1,0 +1,121 @@
+#include "db/db_accounts.h"
+
+#define AUTH_SELECT "t.hash, t.kind, u.disabled_at IS NULL AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()), " \
+	"u.id, u.name, u.is_admin, f.id, f.name"
+#define AUTH_FROM " FROM tokens t JOIN users u ON u.id = t.user_id LEFT JOIN users f ON f.name = $2 AND f.disabled_at IS NULL "
+
+static const struct db_stmt auth = { "auth", "SELECT " AUTH_SELECT AUTH_FROM "WHERE t.id = $1", false };
+/* The Run must be the acting user's: of a service token that is the user it acts for. */
+static const struct db_stmt auth_run = {
+	"auth_run",
+	"SELECT " AUTH_SELECT ", " DB_RUN_COLUMNS("r") AUTH_FROM
+	"LEFT JOIN runs r ON r.id = $3::uuid AND r.user_id = CASE t.kind WHEN 'service' THEN f.id ELSE u.id END WHERE t.id = $1",
+	false,
+};
+
+int db_auth(struct db *d, const char *token_id, const char *act_for, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, token_id);
+	db_add_str(&p, act_for);
+	return db_query(d, &auth, &p, ret, err);
+}
+
+int db_auth_run(struct db *d, const char *token_id, const char *act_for, const char *run_id, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, token_id);
+	db_add_str(&p, act_for);
+	db_add_str(&p, run_id);
+	return db_query(d, &auth_run, &p, ret, err);
+}
+
+static const struct db_stmt user_insert = { "user_insert", "INSERT INTO users (id, name, is_admin) VALUES ($1::uuid, $2, $3)", true };
+
+int db_user_insert(struct db *d, const char *id, const char *name, bool admin, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, id);
+	db_add_str(&p, name);
+	db_add_bool(&p, admin);
+	return db_query(d, &user_insert, &p, NULL, err);
+}
+
+static const struct db_stmt users = {
+	"users",
+	"SELECT id, name, is_admin, disabled_at IS NOT NULL, " DB_MS("created_at") " FROM users WHERE $1::text IS NULL OR name = $1 ORDER BY name",
+	false,
+};
+
+int db_users(struct db *d, const char *name, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, name);
+	return db_query(d, &users, &p, ret, err);
+}
+
+static const struct db_stmt token_insert = {
+	"token_insert",
+	"INSERT INTO tokens (id, user_id, kind, hash, label, expires_at) VALUES ($1, $2::uuid, $3, $4, $5, clock_timestamp() + nullif($6::bigint, 0) * interval '1 ms')",
+	true,
+};
+
+int db_token_insert(struct db *d, const char *id, const char *user_id, const char *kind, const void *hash, size_t hash_len, const char *label, int64_t lifetime_ms, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, id);
+	db_add_str(&p, user_id);
+	db_add_str(&p, kind);
+	db_add_bytes(&p, hash, hash_len);
+	db_add_str(&p, label);
+	db_add_i64(&p, lifetime_ms);
+	return db_query(d, &token_insert, &p, NULL, err);
+}
+
+static const struct db_stmt tokens = {
+	"tokens",
+	"SELECT t.id, u.name, t.kind, t.label, " DB_MS("t.created_at") ", " DB_MS("t.expires_at") ", " DB_MS("t.revoked_at")
+	" FROM tokens t JOIN users u ON u.id = t.user_id WHERE $1::text IS NULL OR u.name = $1 ORDER BY u.name, t.created_at",
+	false,
+};
+
+int db_tokens(struct db *d, const char *user, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, user);
+	return db_query(d, &tokens, &p, ret, err);
+}
+
+static const struct db_stmt token_revoke = {
+	"token_revoke",
+	"UPDATE tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id",
+	true,
+};
+
+int db_token_revoke(struct db *d, const char *id, bool *ret_found, err_t **err)
+{
+	struct db_params p = { 0 };
+	cleanup_db_result struct db_result *r = NULL;
+	db_add_str(&p, id);
+	if (db_query(d, &token_revoke, &p, &r, err) < 0)
+		return -1;
+	*ret_found = db_rows(r) > 0;
+	return 0;
+}
+
+static const struct db_stmt audit = {
+	"audit",
+	"INSERT INTO audit (actor_id, user_id, token_id, request_id, source, actor, action, object, result) VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6, $7, $8, $9)",
+	true,
+};
+
+int db_audit(struct db *d, const struct db_origin *o, const char *actor, const char *action, const char *object, const char *result, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_origin(&p, o);
+	db_add_str(&p, actor);
+	db_add_str(&p, action);
+	db_add_str(&p, object);
+	db_add_str(&p, result);
+	return db_query(d, &audit, &p, NULL, err);
+}

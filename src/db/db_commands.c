@@ -1,0 +1,155 @@
+#include "db/db_commands.h"
+
+#define ANSWER "a.result, a.command_id, a.run_id, a.attempt, a.instance_id, a.cwd, a.workdir, a.timeout_ms, a.ended"
+
+static void add_wish(struct db_params *p, const struct db_command_new *n)
+{
+	db_add_str(p, n->id);
+	db_add_str(p, n->command);
+	db_add_str(p, n->argv);
+	db_add_str(p, n->cwd);
+	db_add_i64(p, n->timeout_ms);
+	db_add_bool(p, n->background);
+	db_add_i64(p, n->max_run);
+	db_add_i64(p, n->max_user);
+	db_add_i64(p, n->max_all);
+}
+
+static void add_idem(struct db_params *p, const struct db_idem *i)
+{
+	db_add_str(p, i->key);
+	db_add_bytes(p, i->body_hash, i->body_hash_len);
+}
+
+static const struct db_stmt command_start = {
+	"command_start",
+	"SELECT " ANSWER " FROM command_start($1::uuid, $2::bytea, $3::uuid, $4, "
+	"ROW($5::uuid, $6::text, $7::json, $8::text, $9::bigint, $10::boolean, $11::bigint, $12::bigint, $13::bigint)::command_wish, $14, $15::bytea, "
+	"ROW($16::uuid, $17::uuid, $18::text, $19::text, $20::text)::origin) a",
+	true,
+};
+
+int db_command_start(struct db *d, const char *run, const struct db_lease *l, const char *instance, const char *workspace, const struct db_command_new *n,
+	const struct db_idem *i, const struct db_origin *o, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	db_add_bytes(&p, l->hash, l->hash_len);
+	db_add_str(&p, instance);
+	db_add_str(&p, workspace);
+	add_wish(&p, n);
+	add_idem(&p, i);
+	db_add_origin(&p, o);
+	return db_query(d, &command_start, &p, ret, err);
+}
+
+static const struct db_stmt execute_start = {
+	"execute_start",
+	"SELECT " ANSWER " FROM execute_start($1::uuid, $2::uuid, $3, $4, $5, $6, "
+	"ROW($7::uuid, $8::text, $9::json, $10::text, $11::bigint, $12::boolean, $13::bigint, $14::bigint, $15::bigint)::command_wish, $16, $17::bytea, "
+	"ROW($18::uuid, $19::uuid, $20::text, $21::text, $22::text)::origin) a",
+	true,
+};
+
+int db_execute_start(struct db *d, const struct db_execute *x, const struct db_command_new *n, const struct db_idem *i, const struct db_origin *o,
+	struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, x->run);
+	db_add_str(&p, x->instance);
+	db_add_str(&p, x->workspace);
+	db_add_str(&p, x->backend);
+	db_add_str(&p, x->workdir);
+	db_add_i64(&p, x->timeout_ms);
+	add_wish(&p, n);
+	add_idem(&p, i);
+	db_add_origin(&p, o);
+	return db_query(d, &execute_start, &p, ret, err);
+}
+
+static const struct db_stmt command_refused = { "command_refused", "SELECT f FROM command_refused($1::uuid, $2, $3) f", true };
+
+int db_command_refused(struct db *d, const char *command, const char *code, const char *message, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, command);
+	db_add_str(&p, code);
+	db_add_str(&p, message);
+	return db_query(d, &command_refused, &p, ret, err);
+}
+
+#define COLUMNS "c.id, c.run_id, c.attempt, c.status, c.reason, c.exit_code, c.signal, c.process_group, c.command, c.argv, c.cwd, c.timeout_ms, " \
+	DB_MS("c.started_at") ", " DB_MS("c.ended_at") ", c.duration_ms, c.stdout_bytes, c.stderr_bytes, c.stdout_truncated, c.stderr_truncated, " \
+	"c.error_code, c.error_message, c.instance_id"
+
+static const struct db_stmt command_get = {
+	"command_get",
+	"SELECT " COLUMNS ", c.stdout, c.stderr FROM sandbox_commands c WHERE c.id = $1::uuid AND c.user_id = $2::uuid",
+	false,
+};
+
+int db_command_get(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, command);
+	db_add_str(&p, user);
+	return db_query(d, &command_get, &p, ret, err);
+}
+
+/* The first row, with a NULL id, says that the Run is there when it has no commands in this range. */
+static const struct db_stmt command_list = {
+	"command_list",
+	"SELECT " COLUMNS " FROM runs r LEFT JOIN LATERAL (SELECT * FROM sandbox_commands s WHERE s.run_id = r.id AND ($3::uuid IS NULL OR s.id > $3::uuid) "
+	"ORDER BY s.id LIMIT $4) c ON true WHERE r.id = $1::uuid AND r.user_id = $2::uuid ORDER BY c.id",
+	false,
+};
+
+int db_command_list(struct db *d, const char *run, const char *user, const char *after, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	db_add_str(&p, user);
+	db_add_str(&p, after);
+	db_add_i64(&p, limit);
+	return db_query(d, &command_list, &p, ret, err);
+}
+
+static const struct db_stmt commands_open_of = {
+	"commands_open_of",
+	"SELECT c.id, c.run_id, c.status FROM runs r JOIN sandbox_commands c ON c.user_id = r.user_id AND c.run_id = r.id WHERE r.id = $1::uuid AND c.ended_at IS NULL ORDER BY c.id",
+	false,
+};
+
+int db_commands_open_of(struct db *d, const char *run, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	return db_query(d, &commands_open_of, &p, ret, err);
+}
+
+static const struct db_stmt commands_open = {
+	"commands_open",
+	"SELECT c.id, c.run_id, c.status FROM sandbox_commands c WHERE c.ended_at IS NULL AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms' "
+	"AND ($2::uuid IS NULL OR c.id > $2::uuid) ORDER BY c.id LIMIT $3",
+	false,
+};
+
+int db_commands_open(struct db *d, int64_t age_ms, const char *after, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_i64(&p, age_ms);
+	db_add_str(&p, after);
+	db_add_i64(&p, limit);
+	return db_query(d, &commands_open, &p, ret, err);
+}
+
+static const struct db_stmt commands_record = { "commands_record", "SELECT a.what, a.id FROM commands_record($1::json, $2::bytea[], $3::bytea[]) a", true };
+
+int db_commands_record(struct db *d, const char *items_json, const void *out, size_t out_len, const void *errs, size_t errs_len, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, items_json);
+	db_add_bytes(&p, out, out_len);
+	db_add_bytes(&p, errs, errs_len);
+	return db_query(d, &commands_record, &p, ret, err);
+}

@@ -1,0 +1,58 @@
+/* db_runs.h - Runs, attempts, leases. Times come as milliseconds since 1970. */
+#ifndef PADDOCK_DB_DB_RUNS_H
+#define PADDOCK_DB_DB_RUNS_H
+
+#include "db/db.h"
+
+/* Who acts: for the audit and for whose things they are. Empty strings become NULL. */
+struct db_origin {
+	const char *actor_id, *user_id, *token_id, *request_id, *source;
+};
+#define DB_ORIGIN_PARAMS 5
+void db_add_origin(struct db_params *p, const struct db_origin *o);
+
+/* Columns of a Run, from the column at which they start. */
+enum run_col {
+	RUN_ID, RUN_THREAD, RUN_STATUS, RUN_ATTEMPT, RUN_BACKEND, RUN_PROJECT, RUN_WORKDIR, RUN_INPUT, RUN_METADATA, RUN_CLEANUP, RUN_LEASE_OWNER,
+	RUN_LEASE_EXPIRES, RUN_ERROR_CODE, RUN_ERROR_MESSAGE, RUN_CREATED, RUN_STARTED, RUN_ENDED, RUN_SUCCESSOR, RUN_TIMEOUT, RUN_LEASE_NONCE, RUN_COLS
+};
+/* SQL for them; R is a string literal that names the row. */
+#define DB_MS(X) "(extract(epoch FROM " X ") * 1000)::bigint"
+#define DB_RUN_COLUMNS(R) R ".id, " R ".thread_id, " R ".status, " R ".attempt, " R ".backend, " R ".project_id, " R ".workdir, " R ".input, " R ".metadata, " \
+	R ".cleanup_pending, " R ".lease_owner, " DB_MS(R ".lease_expires_at") ", " R ".error_code, " R ".error_message, " DB_MS(R ".created_at") ", " \
+	DB_MS(R ".started_at") ", " DB_MS(R ".ended_at") ", " R ".successor_id, " R ".timeout_ms, " R ".lease_nonce"
+
+struct db_lease {
+	const char *worker;      /* NULL: no lease is wanted */
+	int64_t lease_ms;
+	const char *nonce;
+	const void *hash;        /* of the token; NULL: none */
+	size_t hash_len;
+};
+
+struct db_idem {
+	const char *key;         /* NULL: none */
+	const void *body_hash;
+	size_t body_hash_len;
+};
+
+struct db_run_new {
+	const char *id, *thread, *backend, *workdir, *input, *metadata;   /* input and metadata: JSON text or NULL */
+	int64_t timeout_ms, max_attempts;
+};
+
+/* Each gives one row: the result word (see sql/) in column 0, the Run from column RUN_ANSWER_AT on (NULL unless it went well). */
+#define RUN_ANSWER_AT 1
+int db_run_create(struct db *d, const struct db_run_new *n, const struct db_lease *l, const struct db_idem *i, const struct db_origin *o, struct db_result **ret, err_t **err);
+int db_run_claim(struct db *d, const char *thread, const struct db_lease *l, const struct db_origin *o, struct db_result **ret, err_t **err);
+int db_run_heartbeat(struct db *d, const char *run, const struct db_lease *l, const char *user, struct db_result **ret, err_t **err);
+int db_run_finish(struct db *d, const char *run, const struct db_lease *l, const char *status, const char *code, const char *message, const struct db_origin *o,
+	struct db_result **ret, err_t **err);
+int db_run_cancel(struct db *d, const char *run, const struct db_origin *o, struct db_result **ret, err_t **err);
+
+/* Run columns from 0 on. */
+int db_run_get(struct db *d, const char *run, const char *user, struct db_result **ret, err_t **err);
+/* Newest first, below `before` (an id; NULL: all). */
+int db_run_list(struct db *d, const char *user, const char *thread, const char *status, const char *before, int64_t limit, struct db_result **ret, err_t **err);
+
+#endif

@@ -1,0 +1,16 @@
+/* db_stats.h - figures for health and metrics. */
+#ifndef PADDOCK_DB_DB_STATS_H
+#define PADDOCK_DB_DB_STATS_H
+
+#include "db/db.h"
+
+int db_ping(struct db *d, err_t **err);
+/* One row. Only states that indexes count cheaply. */
+enum { STATS_PENDING, STATS_LEASED, STATS_CANCELS, STATS_OPEN_COMMANDS, STATS_CLEANUPS, STATS_OLDEST_CLEANUP_MS, STATS_INSTANCES };
+int db_stats(struct db *d, struct db_result **ret, err_t **err);
+
+/* For paddockctl: Runs that are not over or not cleaned up, newest first: id, user, thread, status, attempt, cleanup pending, tries, error, created. */
+enum { LIVE_ID, LIVE_USER, LIVE_THREAD, LIVE_STATUS, LIVE_ATTEMPT, LIVE_CLEANUP, LIVE_TRIES, LIVE_ERROR, LIVE_CREATED };
+int db_runs_live(struct db *d, bool all, int64_t limit, struct db_result **ret, err_t **err);
+
+#endif

@@ -1,0 +1,140 @@
+#include "db/db_sweeps.h"
+
+static int by_limit(struct db *d, const struct db_stmt *s, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_i64(&p, limit);
+	return db_query(d, s, &p, ret, err);
+}
+
+static const struct db_stmt expire_leases = { "expire_leases", "SELECT f FROM runs_expire_leases($1::integer) f", true };
+static const struct db_stmt expire_deadlines = { "expire_deadlines", "SELECT f FROM runs_expire_deadlines($1::integer) f", true };
+static const struct db_stmt settle_cancels = { "settle_cancels", "SELECT f FROM runs_settle_cancels($1::integer, $2) f", true };
+static const struct db_stmt cancels = { "cancels", "SELECT id FROM runs WHERE status = 'cancel_requested' ORDER BY cancel_requested_at LIMIT $1", false };
+
+int db_expire_leases(struct db *d, int64_t limit, struct db_result **ret, err_t **err)
+{
+	return by_limit(d, &expire_leases, limit, ret, err);
+}
+
+int db_expire_deadlines(struct db *d, int64_t limit, struct db_result **ret, err_t **err)
+{
+	return by_limit(d, &expire_deadlines, limit, ret, err);
+}
+
+int db_settle_cancels(struct db *d, int64_t limit, int64_t patience_ms, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_i64(&p, limit);
+	db_add_i64(&p, patience_ms);
+	return db_query(d, &settle_cancels, &p, ret, err);
+}
+
+int db_cancels(struct db *d, int64_t limit, struct db_result **ret, err_t **err)
+{
+	return by_limit(d, &cancels, limit, ret, err);
+}
+
+static const struct db_stmt instance_lost = { "instance_lost", "SELECT f FROM instance_lost($1::uuid, $2, $3) f", true };
+
+int db_instance_lost(struct db *d, const char *instance, const char *code, const char *message, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, instance);
+	db_add_str(&p, code);
+	db_add_str(&p, message);
+	return db_query(d, &instance_lost, &p, ret, err);
+}
+
+static const struct db_stmt cleanups_due = {
+	"cleanups_due",
+	"UPDATE runs SET cleanup_next_at = clock_timestamp() + $2::bigint * interval '1 ms' WHERE id IN ("
+	"SELECT id FROM runs WHERE cleanup_pending AND cleanup_next_at <= clock_timestamp() ORDER BY cleanup_next_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED) RETURNING id",
+	true,
+};
+
+int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_i64(&p, limit);
+	db_add_i64(&p, hold_ms);
+	return db_query(d, &cleanups_due, &p, ret, err);
+}
+
+static const struct db_stmt cleanup_read = { "cleanup_read", "SELECT cleanup_pending, instance_id FROM runs WHERE id = $1::uuid", false };
+
+int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	return db_query(d, &cleanup_read, &p, ret, err);
+}
+
+static const struct db_stmt cleanup_confirm = { "cleanup_confirm", "SELECT cleanup_confirm($1::uuid, $2::uuid)", true };
+
+int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool *ret_clear, err_t **err)
+{
+	struct db_params p = { 0 };
+	cleanup_db_result struct db_result *r = NULL;
+	db_add_str(&p, run);
+	db_add_str(&p, instance);
+	if (db_query(d, &cleanup_confirm, &p, &r, err) < 0)
+		return -1;
+	*ret_clear = db_bool(r, 0, 0);
+	return 0;
+}
+
+static const struct db_stmt cleanup_later = {
+	"cleanup_later",
+	"UPDATE runs SET cleanup_error = $2::text, cleanup_tries = CASE WHEN $2::text IS NULL THEN 0 ELSE cleanup_tries + 1 END, "
+	"cleanup_next_at = clock_timestamp() + CASE WHEN $2::text IS NULL THEN $3::bigint ELSE least($4::bigint, $3::bigint * (1::bigint << least(cleanup_tries, 20))) END * interval '1 ms' "
+	"WHERE id = $1::uuid AND cleanup_pending",
+	true,
+};
+
+int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	db_add_str(&p, why);
+	db_add_i64(&p, min_ms);
+	db_add_i64(&p, max_ms);
+	return db_query(d, &cleanup_later, &p, NULL, err);
+}
+
+static const struct db_stmt ledger = {
+	"ledger",
+	"SELECT i.id, i.run_id, i.created_at < clock_timestamp() - $1::bigint * interval '1 ms', r.cleanup_pending, "
+	"EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = i.run_id AND c.instance_id = i.id AND c.started_at IS NOT NULL) "
+	"FROM instances i JOIN runs r ON r.id = i.run_id ORDER BY i.id",
+	false,
+};
+
+int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err)
+{
+	return by_limit(d, &ledger, age_ms, ret, err);
+}
+
+static const struct db_stmt ledger_find = { "ledger_find", "SELECT run_id FROM instances WHERE id = $1::uuid", false };
+
+int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, instance);
+	return db_query(d, &ledger_find, &p, ret, err);
+}
+
+static const struct db_stmt forget_keys = {
+	"forget_keys",
+	"WITH old AS (DELETE FROM idempotency_keys WHERE (user_id, scope, key) IN (SELECT user_id, scope, key FROM idempotency_keys "
+	"WHERE created_at < clock_timestamp() - $1::bigint * interval '1 ms' ORDER BY created_at LIMIT $2) RETURNING 1) SELECT count(*) FROM old",
+	true,
+};
+
+int db_forget_keys(struct db *d, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_i64(&p, age_ms);
+	db_add_i64(&p, limit);
+	return db_query(d, &forget_keys, &p, ret, err);
+}

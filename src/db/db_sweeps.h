@@ -1,0 +1,35 @@
+/* db_sweeps.h - what the janitor reads and moves: leases, ceilings, cancels, clean-up, the ledger of instances, old keys. */
+#ifndef PADDOCK_DB_DB_SWEEPS_H
+#define PADDOCK_DB_DB_SWEEPS_H
+
+#include "db/db.h"
+
+/* Each gives the ids of the Runs that it moved in column 0. */
+int db_expire_leases(struct db *d, int64_t limit, struct db_result **ret, err_t **err);
+int db_expire_deadlines(struct db *d, int64_t limit, struct db_result **ret, err_t **err);
+int db_settle_cancels(struct db *d, int64_t limit, int64_t patience_ms, struct db_result **ret, err_t **err);
+/* Runs that wait for their commands to be killed. */
+int db_cancels(struct db *d, int64_t limit, struct db_result **ret, err_t **err);
+/* The Run of an instance lost it: offered again, or failed. One row with the Run's id when the ledger knows the instance and its Run was going on. */
+int db_instance_lost(struct db *d, const char *instance, const char *code, const char *message, struct db_result **ret, err_t **err);
+
+/* Due clean-ups: run id. Those taken are put off by hold_ms, so that another janitor takes others meanwhile. */
+int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
+/* pending (bool), instance id or NULL; no row for an unknown Run. */
+enum { CLEANUP_PENDING, CLEANUP_INSTANCE };
+int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t **err);
+/* *ret_clear: the duty is cleared, or there was none. */
+int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool *ret_clear, err_t **err);
+/* Not yet: next try after a back-off between min and max that doubles with each failure (why), or after min when it is merely under way (why NULL). */
+int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err);
+
+/* The ledger: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands is known to have started). */
+enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED };
+int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err);
+/* Run id of an instance, no row when it is not in the ledger. */
+int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err);
+
+/* Removes Idempotency-Keys older than age_ms. The number of removed ones in row 0. */
+int db_forget_keys(struct db *d, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err);
+
+#endif
