@@ -65,6 +65,6 @@ bool db_null(const struct db_result *r, int row, int col);
 int db_bytes(const struct db_result *r, int row, int col, char **ret, size_t *len, err_t **err);
 
 static inline void cleanup_db_result_(struct db_result **r) { db_result_free(*r); }
-#define cleanup_db_result __attribute__((cleanup(cleanup_db_result_)))
+#define cleanup_db_result __attribute__((__cleanup__(cleanup_db_result_)))
 
 #endif

@@ -96,6 +96,20 @@ int db_command_get(struct db *d, const char *command, const char *user, struct d
 	return db_query(d, &command_get, &p, ret, err);
 }
 
+static const struct db_stmt command_peek = {
+	"command_peek",
+	"SELECT ended_at IS NOT NULL FROM sandbox_commands WHERE id = $1::uuid AND user_id = $2::uuid",
+	false,
+};
+
+int db_command_peek(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, command);
+	db_add_str(&p, user);
+	return db_query(d, &command_peek, &p, ret, err);
+}
+
 /* The first row, with a NULL id, says that the Run is there when it has no commands in this range. */
 static const struct db_stmt command_list = {
 	"command_list",

@@ -36,6 +36,8 @@ enum command_col {
 };
 /* With COMMAND_OUT and COMMAND_ERR. */
 int db_command_get(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
+/* One row with one column: has it an end (bool)? None when the user has no such command. */
+int db_command_peek(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
 /* Without; oldest first, above `after` (an id; NULL: all). */
 int db_command_list(struct db *d, const char *run, const char *user, const char *after, int64_t limit, struct db_result **ret, err_t **err);
 

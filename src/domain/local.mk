@@ -1,1 +1,26 @@
-# src/domain
+noinst_LIBRARIES += libdomain.a
+libdomain_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+libdomain_a_SOURCES = \
+	src/domain/answer.c src/domain/answer.h \
+	src/domain/audit.c src/domain/audit.h \
+	src/domain/auth.c src/domain/auth.h \
+	src/domain/caller.c src/domain/caller.h \
+	src/domain/check.c src/domain/check.h \
+	src/domain/cleanup.c src/domain/cleanup.h \
+	src/domain/command_end.c src/domain/command_end.h \
+	src/domain/command_json.c src/domain/command_json.h \
+	src/domain/command_start.c src/domain/command_start.h \
+	src/domain/commands.c src/domain/commands.h \
+	src/domain/domain.c src/domain/domain.h \
+	src/domain/duties.c src/domain/duties.h \
+	src/domain/execute.c src/domain/execute.h \
+	src/domain/executor_client.c src/domain/executor_client.h \
+	src/domain/health.c src/domain/health.h \
+	src/domain/idempotency.c src/domain/idempotency.h src/domain/idempotency_db.h \
+	src/domain/lease.c src/domain/lease.h \
+	src/domain/orphans.c src/domain/orphans.h \
+	src/domain/reports.c src/domain/reports.h \
+	src/domain/run_json.c src/domain/run_json.h \
+	src/domain/runs.c src/domain/runs.h \
+	src/domain/tokens.c src/domain/tokens.h \
+	src/domain/users.c src/domain/users.h

@@ -1,0 +1,59 @@
+#include "domain/answer.h"
+
+#include "base/str.h"
+
+struct word {
+	const char *word;
+	enum err_code code;       /* 0: success */
+	const char *message;
+};
+
+static const struct word words[] = {
+	{ "created", 0, NULL },
+	{ "replayed", 0, NULL },
+	{ "claimed", 0, NULL },
+	{ "nothing", 0, NULL },
+	{ "renewed", 0, NULL },
+	{ "finished", 0, NULL },
+	{ "cancelled", 0, NULL },
+	{ "requested", 0, NULL },
+	{ "again", 0, NULL },
+	{ "not_found", ERR_NOT_FOUND, "there is no such Run" },
+	{ "idempotency_mismatch", ERR_REFUSED, "this Idempotency-Key was used for another request" },
+	{ "run_ended", ERR_CONFLICT, "the Run has ended" },
+	{ "lease_lost", ERR_CONFLICT, "the lease token is not the one of the Run's present lease" },
+	{ "lease_required", ERR_CONFLICT, "the Run is leased: its lease token is needed" },
+	{ "not_running", ERR_CONFLICT, "the Run has not been started" },
+	{ "cleanup_pending", ERR_CONFLICT, "an earlier environment of this Thread is still being cleaned up" },
+	{ "too_many_commands", ERR_LIMIT, "too many commands are running" },
+};
+
+int answer_check(const char *word, err_t **err)
+{
+	for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
+		if (!str_eq(words[i].word, word))
+			continue;
+		return words[i].code ? err_set(err, words[i].code, word, "%s", words[i].message) : 0;
+	}
+	return err_set(err, ERR_INTERNAL, NULL, "the database gave an unknown answer");
+}
+
+struct db_origin answer_origin(const struct caller *c)
+{
+	return (struct db_origin){ .actor_id = c->actor_id, .user_id = c->user_id, .token_id = c->token_id, .request_id = c->request_id, .source = c->address };
+}
+
+int answer_not_found(const char *what, err_t **err)
+{
+	return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such %s", what);
+}
+
+bool answer_again(int *tries, bool has_key, err_t **err)
+{
+	enum err_code code = err_code(*err);
+	if (--*tries <= 0 || (code != ERR_BUSY && !(code == ERR_EXISTS && has_key)))
+		return false;
+	err_free(*err);
+	*err = NULL;
+	return true;
+}

@@ -1,0 +1,18 @@
+/* answer.h - the result words of the database's functions become errors; who acts becomes an origin. For src/domain alone. */
+#ifndef PADDOCK_DOMAIN_ANSWER_H
+#define PADDOCK_DOMAIN_ANSWER_H
+
+#include <stdbool.h>
+
+#include "db/db_runs.h"
+#include "domain/caller.h"
+
+/* 0 when the word is a success; else an error with that word as its detail. */
+int answer_check(const char *word, err_t **err);
+struct db_origin answer_origin(const struct caller *c);   /* borrows from c */
+/* "not_found" for something of the caller's that is not there. Returns -1. */
+int answer_not_found(const char *what, err_t **err);
+/* May the statement be sent once more? After a deadlock, or when another request is using the same Idempotency-Key at this moment. Counts down *tries and forgets *err. */
+bool answer_again(int *tries, bool has_key, err_t **err);
+
+#endif

@@ -1,0 +1,82 @@
+#include "domain/cleanup.h"
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "db/db_sweeps.h"
+#include "domain/command_end.h"
+#include "domain/executor_client.h"
+
+/* A sweep's duties are out of other janitors' sight for so long. */
+#define HOLD_MS 10000
+
+/* 1: the executor says that nothing of the instance is left. 0: it is at it. */
+static int destroy(struct domain *d, const char *instance, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	const char *state = "";
+	FAULT_POINT("cleanup_before_destroy");
+	if (executor_client_instance_delete(d->executor, instance, 0, &i, err) < 0)
+		return -1;
+	FAULT_POINT("cleanup_after_destroy");
+	if (json_get_str(i, "state", true, &state, err) < 0)
+		return -1;
+	return str_eq(state, "gone");
+}
+
+/* 1, 0 or -1 as cleanup_run. */
+static int release(struct domain *d, const char *run_id, const char *instance, err_t **err)
+{
+	bool clear = false;
+	if (instance) {
+		int rc = destroy(d, instance, err);
+		if (rc <= 0)
+			return rc;
+	}
+	/* Only now can no command start any more: the executor refuses the id. */
+	int left = command_end_settle(d, run_id, err);
+	if (left != 0)
+		return left < 0 ? -1 : 0;
+	FAULT_POINT("cleanup_before_confirm");
+	if (db_cleanup_confirm(d->db, run_id, instance, &clear, err) < 0)
+		return -1;
+	FAULT_POINT("cleanup_after_confirm");
+	return clear;
+}
+
+int cleanup_run(struct domain *d, const char *run_id, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	err_t *e = NULL;
+	if (db_cleanup_read(d->db, run_id, &r, err) < 0)
+		return -1;
+	if (db_rows(r) == 0 || !db_bool(r, 0, CLEANUP_PENDING))
+		return 1;
+	int rc = release(d, run_id, db_str(r, 0, CLEANUP_INSTANCE), &e);
+	if (rc == 1) {
+		log_kv(LOG_INFO, "cleanup_done", "run", run_id, "sandbox", db_str(r, 0, CLEANUP_INSTANCE), NULL);
+		return 1;
+	}
+	(void)db_cleanup_later(d->db, run_id, rc < 0 ? err_message(e) : NULL, d->limits.backoff_min_ms, d->limits.backoff_max_ms, NULL);
+	if (rc == 0)
+		return 0;
+	log_kv(LOG_WARN, "cleanup_failed", "run", run_id, "sandbox", db_str(r, 0, CLEANUP_INSTANCE), "err", err_message(e), NULL);
+	return err_move(err, e);
+}
+
+int cleanup_sweep(struct domain *d, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	err_t *first = NULL;
+	if (db_cleanups_due(d->db, d->limits.batch, HOLD_MS, &r, err) < 0)
+		return -1;
+	for (int i = 0; i < db_rows(r); i++) {
+		err_t *e = NULL;
+		if (cleanup_run(d, db_str(r, i, 0), &e) < 0)
+			err_move(first ? NULL : &first, e);
+	}
+	if (first)
+		return err_move(err, first);
+	return db_rows(r);
+}

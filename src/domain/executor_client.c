@@ -1,0 +1,225 @@
+#include "domain/executor_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "core/http_client.h"
+
+#define CALL_MS 5000
+#define ANSWER_MAX (16u << 20)
+#define ANSWER_DEPTH 32
+#define REQUEST_ID_MAX 65
+
+struct executor_client {
+	struct http_client *http;
+	char request_id[REQUEST_ID_MAX];
+};
+
+struct executor_client *executor_client_new(const char *socket_path, err_t **err)
+{
+	struct executor_client *x = calloc(1, sizeof *x);
+	if (!x) {
+		err_set(err, ERR_NO_MEMORY, NULL, "no memory");
+		return NULL;
+	}
+	x->http = http_client_new(socket_path, err);
+	if (!x->http) {
+		free(x);
+		return NULL;
+	}
+	return x;
+}
+
+void executor_client_free(struct executor_client *x)
+{
+	if (!x)
+		return;
+	http_client_free(x->http);
+	free(x);
+}
+
+void executor_client_request_id(struct executor_client *x, const char *id)
+{
+	if (!id || str_copy(x->request_id, sizeof x->request_id, id) < 0)
+		x->request_id[0] = 0;
+}
+
+struct status_code {
+	int status;
+	enum err_code code;
+	const char *detail;
+};
+
+static const struct status_code status_codes[] = {
+	{ 404, ERR_NOT_FOUND, "not_found" },
+	{ 409, ERR_CONFLICT, "conflict" },
+	{ 410, ERR_GONE, "instance_gone" },
+	{ 413, ERR_TOO_LARGE, "too_large" },
+	{ 429, ERR_LIMIT, "too_many_commands" },
+	{ 503, ERR_UNAVAILABLE, "executor_unavailable" },
+};
+
+/* A problem+json answer; what it says is repeated, what it does not say is not trusted. */
+static int refused(const struct http_answer *a, const char *what, err_t **err)
+{
+	const struct status_code *sc = NULL;
+	const char *code = NULL, *detail = NULL;
+	cleanup_json json_t *j = json_parse(buf_str(&a->body), a->body.len, ANSWER_MAX, ANSWER_DEPTH, NULL);
+	for (size_t i = 0; i < sizeof status_codes / sizeof *status_codes; i++)
+		if (status_codes[i].status == a->status)
+			sc = &status_codes[i];
+	if (j) {
+		(void)json_get_str(j, "code", false, &code, NULL);
+		(void)json_get_str(j, "detail", false, &detail, NULL);
+	}
+	if (!sc && a->status >= 500)
+		return err_set(err, ERR_UNKNOWN, "outcome_unknown", "%s: the executor answered %d", what, a->status);
+	/* Nothing was done, whatever the reason that it gives. */
+	if (a->status == 503)
+		code = NULL;
+	return err_set(err, sc ? sc->code : ERR_REFUSED, code ? code : sc ? sc->detail : "refused", "%s: %s", what, detail ? detail : "the executor refused");
+}
+
+static int call(struct executor_client *x, const struct http_req *r, json_t **ret, err_t **err)
+{
+	struct http_answer a = { 0 };
+	struct http_req q = *r;
+	err_t *e = NULL;
+	q.request_id = x->request_id[0] ? x->request_id : NULL;
+	q.max_answer = ANSWER_MAX;
+	if (http_client_do(x->http, &q, &a, &e) < 0) {
+		if (err_code(e) == ERR_UNAVAILABLE)
+			err_set(err, ERR_UNAVAILABLE, "executor_unavailable", "%s", err_message(e));
+		else
+			err_set(err, ERR_UNKNOWN, "outcome_unknown", "%s", err_message(e));
+		err_free(e);
+		return -1;
+	}
+	int rc = 0;
+	if (a.status >= 400)
+		rc = refused(&a, r->path, err);
+	else if (ret) {
+		json_t *j = json_parse(buf_str(&a.body), a.body.len, ANSWER_MAX, ANSWER_DEPTH, &e);
+		if (j)
+			*ret = j;
+		else
+			rc = err_set(err, ERR_UNKNOWN, "outcome_unknown", "%s: %s", r->path, err_message(e));
+		err_free(e);
+	}
+	http_answer_free(&a);
+	return rc;
+}
+
+static int call_json(struct executor_client *x, const char *method, const char *path, json_t *body, int64_t ms, json_t **ret, err_t **err)
+{
+	size_t n = 0;
+	const char *text = body ? json_text(body, &n) : NULL;
+	if (body && !text)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return call(x, &(struct http_req){ .method = method, .path = path, .body = text, .body_len = n, .timeout_ms = ms }, ret, err);
+}
+
+#define PATH_SIZE 160
+
+int executor_client_command_put(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s", cid);
+	return call_json(x, "PUT", path, body, CALL_MS, ret, err);
+}
+
+int executor_client_command_get(struct executor_client *x, const char *cid, bool texts, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s%s", cid, texts ? "?texts=1" : "");
+	return call_json(x, "GET", path, NULL, CALL_MS, ret, err);
+}
+
+int executor_client_commands_query(struct executor_client *x, const char *const *ids, size_t n, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	json_t *list = json_object_new_array();
+	for (size_t i = 0; list && i < n; i++)
+		json_object_array_add(list, json_object_new_string(ids[i]));
+	if (!o || !list || json_add(o, "ids", list) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return call_json(x, "POST", "/v1/commands/query", o, CALL_MS, ret, err);
+}
+
+int executor_client_ticket(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s/tickets", cid);
+	return call_json(x, "POST", path, body, CALL_MS, ret, err);
+}
+
+int executor_client_stdin(struct executor_client *x, const char *cid, const void *p, size_t n, bool eof, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s/stdin?eof=%d", cid, eof ? 1 : 0);
+	struct http_req r = { .method = "POST", .path = path, .body = p ? p : "", .body_len = n, .content_type = "application/octet-stream", .timeout_ms = 6 * CALL_MS };
+	return call(x, &r, ret, err);
+}
+
+int executor_client_signal(struct executor_client *x, const char *cid, const char *sig, err_t **err)
+{
+	char path[PATH_SIZE];
+	int64_t v;
+	cleanup_json json_t *o = json_object_new_object();
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s/signal", cid);
+	if (!o || (num_i64(sig, 1, 64, &v) == 0 ? json_add_i64(o, "signal", v) : json_add_str(o, "signal", sig)) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return call_json(x, "POST", path, o, CALL_MS, NULL, err);
+}
+
+int executor_client_kill(struct executor_client *x, const char *cid, const char *reason, err_t **err)
+{
+	char path[PATH_SIZE];
+	cleanup_json json_t *o = json_object_new_object();
+	(void)str_fmt(path, sizeof path, "/v1/commands/%s/kill", cid);
+	if (!o || json_add_str(o, "reason", reason) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return call_json(x, "POST", path, o, CALL_MS, NULL, err);
+}
+
+int executor_client_instances(struct executor_client *x, json_t **ret, err_t **err)
+{
+	return call_json(x, "GET", "/v1/instances", NULL, CALL_MS, ret, err);
+}
+
+int executor_client_instance_get(struct executor_client *x, const char *iid, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/instances/%s", iid);
+	return call_json(x, "GET", path, NULL, CALL_MS, ret, err);
+}
+
+int executor_client_instance_delete(struct executor_client *x, const char *iid, int64_t wait_ms, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/instances/%s?wait_ms=%lld", iid, (long long)wait_ms);
+	return call_json(x, "DELETE", path, NULL, wait_ms + CALL_MS, ret, err);
+}
+
+int executor_client_reports(struct executor_client *x, int64_t wait_ms, int64_t limit, json_t **ret, err_t **err)
+{
+	char path[PATH_SIZE];
+	(void)str_fmt(path, sizeof path, "/v1/reports?wait_ms=%lld&limit=%lld", (long long)wait_ms, (long long)limit);
+	return call_json(x, "GET", path, NULL, wait_ms + CALL_MS, ret, err);
+}
+
+int executor_client_ack(struct executor_client *x, json_t *keys, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	if (!o || json_add(o, "keys", json_object_get(keys)) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return call_json(x, "POST", "/v1/reports/ack", o, CALL_MS, NULL, err);
+}
+
+int executor_client_health(struct executor_client *x, json_t **ret, err_t **err)
+{
+	return call_json(x, "GET", "/v1/health", NULL, CALL_MS / 2, ret, err);
+}

@@ -1,0 +1,170 @@
+#include "domain/orphans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "db/db_commands.h"
+#include "db/db_sweeps.h"
+#include "domain/cleanup.h"
+#include "domain/command_end.h"
+#include "domain/command_start.h"
+#include "domain/executor_client.h"
+
+#define QUERY_MAX 200
+
+static bool in_ledger(const struct db_result *ledger, const char *id)
+{
+	/* Sorted by id. */
+	int lo = 0, hi = db_rows(ledger);
+	while (lo < hi) {
+		int mid = lo + (hi - lo) / 2, c = strcmp(db_str(ledger, mid, LEDGER_ID), id);
+		if (c == 0)
+			return true;
+		if (c < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return false;
+}
+
+/* UUIDv7 begin with the time of their making. */
+static bool older_than(const char *id, int64_t ms)
+{
+	char hex[13] = { 0 };
+	memcpy(hex, id, 8);
+	memcpy(hex + 8, id + 9, 4);
+	return clock_wall_ms() - (int64_t)strtoull(hex, NULL, 16) > ms;
+}
+
+static const char *state_of(const json_t *instances, const char *id)
+{
+	for (size_t i = 0; i < json_object_array_length(instances); i++) {
+		const char *other = NULL, *state = NULL;
+		const json_t *o = json_object_array_get_idx(instances, i);
+		if (json_get_str(o, "id", true, &other, NULL) == 0 && str_eq(id, other) && json_get_str(o, "state", true, &state, NULL) == 0)
+			return state;
+	}
+	return NULL;
+}
+
+/* Instances that nobody here asked for, or whose row went when they were confirmed gone. */
+static int destroy_strangers(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
+{
+	int n = 0;
+	for (size_t i = 0; i < json_object_array_length(instances); i++) {
+		const char *id = NULL, *state = "";
+		const json_t *o = json_object_array_get_idx(instances, i);
+		if (json_get_str(o, "id", true, &id, err) < 0 || json_get_str(o, "state", true, &state, err) < 0)
+			return -1;
+		if (str_eq(state, "gone") || str_eq(state, "destroying") || !id_valid(id) || in_ledger(ledger, id) || !older_than(id, d->limits.orphan_grace_ms))
+			continue;
+		log_kv(LOG_WARN, "orphan_instance_destroyed", "sandbox", id, "state", state, NULL);
+		if (executor_client_instance_delete(d->executor, id, 0, NULL, err) < 0)
+			return -1;
+		n++;
+	}
+	return n;
+}
+
+static bool is_lost(const char *state, bool older, bool started)
+{
+	/* Unknown to the executor: fine before its first command arrived, a loss after. */
+	if (!state)
+		return older && started;
+	return str_eq(state, "lost") || str_eq(state, "failed") || str_eq(state, "gone");
+}
+
+static int give_up_lost(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
+{
+	int n = 0;
+	for (int i = 0; i < db_rows(ledger); i++) {
+		cleanup_db_result struct db_result *r = NULL;
+		const char *id = db_str(ledger, i, LEDGER_ID), *run = db_str(ledger, i, LEDGER_RUN);
+		if (db_bool(ledger, i, LEDGER_CLEANUP) || !is_lost(state_of(instances, id), db_bool(ledger, i, LEDGER_OLDER), db_bool(ledger, i, LEDGER_STARTED)))
+			continue;
+		log_kv(LOG_WARN, "sandbox_lost", "run", run, "sandbox", id, NULL);
+		if (db_instance_lost(d->db, id, "sandbox_lost", "the sandbox is gone", &r, err) < 0)
+			return -1;
+		(void)cleanup_run(d, run, NULL);
+		n++;
+	}
+	return n;
+}
+
+int orphans_instances(struct domain *d, err_t **err)
+{
+	cleanup_json json_t *answer = NULL;
+	cleanup_db_result struct db_result *ledger = NULL;
+	const json_t *instances = NULL;
+	/* The ledger after the executor's list: a row is always older than its instance. */
+	if (executor_client_instances(d->executor, &answer, err) < 0 || json_get_arr(answer, "items", true, &instances, err) < 0 ||
+			db_ledger(d->db, d->limits.orphan_grace_ms, &ledger, err) < 0)
+		return -1;
+	int a = destroy_strangers(d, instances, ledger, err);
+	int b = a < 0 ? -1 : give_up_lost(d, instances, ledger, err);
+	return b < 0 ? -1 : a + b;
+}
+
+/* Known and without an end: it will be reported. */
+static bool goes_on(const json_t *known, const char *id)
+{
+	const char *status = NULL;
+	for (size_t i = 0; i < json_object_array_length(known); i++) {
+		const char *other = NULL;
+		const json_t *o = json_object_array_get_idx(known, i);
+		if (json_get_str(o, "id", true, &other, NULL) == 0 && str_eq(id, other) && json_get_str(o, "status", true, &status, NULL) == 0)
+			return str_eq(status, "pending") || str_eq(status, "running");
+	}
+	return false;
+}
+
+static int settle_page(struct domain *d, const struct db_result *r, const json_t *known, err_t **err)
+{
+	int n = 0;
+	for (int i = 0; i < db_rows(r); i++) {
+		cleanup_db_result struct db_result *ended = NULL;
+		const char *id = db_str(r, i, OPEN_ID);
+		if (goes_on(known, id))
+			continue;
+		log_kv(LOG_WARN, "open_command_settled", "command", id, "run", db_str(r, i, OPEN_RUN), NULL);
+		if (command_end_settle_one(d, id, &ended, err) < 0)
+			return -1;
+		if (ended)
+			ends_follow(d, ended);
+		n++;
+	}
+	return n;
+}
+
+int orphans_commands(struct domain *d, err_t **err)
+{
+	char after[ID_SIZE] = "";
+	int done = 0;
+	for (;;) {
+		cleanup_db_result struct db_result *r = NULL;
+		cleanup_json json_t *answer = NULL;
+		const json_t *known = NULL;
+		const char *ids[QUERY_MAX];
+		if (db_commands_open(d->db, START_SETTLE_MS, *after ? after : NULL, QUERY_MAX, &r, err) < 0)
+			return -1;
+		int n = db_rows(r);
+		for (int i = 0; i < n; i++)
+			ids[i] = db_str(r, i, OPEN_ID);
+		if (n == 0)
+			return done;
+		if (executor_client_commands_query(d->executor, ids, (size_t)n, &answer, err) < 0 || json_get_arr(answer, "items", true, &known, err) < 0)
+			return -1;
+		int rc = settle_page(d, r, known, err);
+		if (rc < 0)
+			return -1;
+		done += rc;
+		if (n < QUERY_MAX)
+			return done;
+		(void)str_copy(after, sizeof after, ids[n - 1]);
+	}
+}

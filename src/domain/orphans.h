@@ -1,0 +1,14 @@
+/* orphans.h - the executor's books against ours, both ways. For src/domain alone. */
+#ifndef PADDOCK_DOMAIN_ORPHANS_H
+#define PADDOCK_DOMAIN_ORPHANS_H
+
+#include "domain/domain.h"
+
+/* Instances without a row are destroyed when they were already there orphan_grace_ms ago; rows whose instance is lost, failed or gone give up
+ * their attempt. The number of both, or -1. */
+int orphans_instances(struct domain *d, err_t **err);
+/* Open commands that the executor has never heard of, or whose end was acknowledged but is not on record (a database restored from a
+ * backup), are settled. */
+int orphans_commands(struct domain *d, err_t **err);
+
+#endif

@@ -1,0 +1,149 @@
+#include "domain/reports.h"
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "db/db_sweeps.h"
+#include "domain/cleanup.h"
+#include "domain/command_end.h"
+#include "domain/executor_client.h"
+
+/* A command that is merely queued is not worth a write. */
+static const json_t *command_of(const json_t *report)
+{
+	const json_t *c = NULL;
+	const char *status = "";
+	if (json_get_obj(report, "command", false, &c, NULL) < 0 || !c || json_get_str(c, "status", true, &status, NULL) < 0)
+		return NULL;
+	return str_eq(status, "pending") ? NULL : c;
+}
+
+static size_t count_commands(const json_t *items)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < json_object_array_length(items); i++)
+		n += command_of(json_object_array_get_idx(items, i)) != NULL;
+	return n;
+}
+
+/* Reports from `from` up to `to`, in one durable commit. */
+static int write_range(struct domain *d, const json_t *items, size_t from, size_t to, size_t expected, err_t **err)
+{
+	cleanup_ends struct ends batch = { 0 };
+	cleanup_db_result struct db_result *r = NULL;
+	if (expected == 0)
+		return 0;
+	if (ends_begin(&batch, expected, err) < 0)
+		return -1;
+	for (size_t i = from; i < to; i++) {
+		const json_t *c = command_of(json_object_array_get_idx(items, i));
+		if (c && ends_add(&batch, c, err) < 0)
+			return -1;
+	}
+	if (ends_commit(d, &batch, &r, err) < 0)
+		return -1;
+	ends_follow(d, r);
+	return 0;
+}
+
+/* One report that cannot be written must not hold up the others: it alone is left out, and comes again. Clears its element of ok. */
+static int write_singly(struct domain *d, const json_t *items, bool *ok, err_t **err)
+{
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		err_t *e = NULL;
+		if (write_range(d, items, i, i + 1, command_of(json_object_array_get_idx(items, i)) != NULL, &e) == 0)
+			continue;
+		if (err_code(e) != ERR_INTERNAL)
+			return err_move(err, e);
+		log_kv(LOG_ERROR, "report_not_recorded", "err", err_message(e), NULL);
+		err_free(e);
+		ok[i] = false;
+	}
+	return 0;
+}
+
+static int write_commands(struct domain *d, const json_t *items, bool *ok, err_t **err)
+{
+	err_t *e = NULL;
+	for (int tries = 0; tries < 3; tries++) {
+		if (write_range(d, items, 0, json_object_array_length(items), count_commands(items), &e) == 0)
+			return 0;
+		if (err_code(e) != ERR_BUSY)
+			break;
+		err_free(steal_ptr(&e));
+	}
+	if (e && err_code(e) != ERR_INTERNAL)
+		return err_move(err, e);
+	err_free(e);
+	return write_singly(d, items, ok, err);
+}
+
+/* A sandbox that will never be ready, or ended by itself, ends its attempt. One that is gone confirms a clean-up. */
+static int take_instance(struct domain *d, const json_t *inst, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	const char *id = NULL, *state = "", *code = NULL, *message = "the sandbox ended by itself";
+	const json_t *why = NULL;
+	if (json_get_str(inst, "id", true, &id, err) < 0 || json_get_str(inst, "state", true, &state, err) < 0)
+		return -1;
+	bool failed = str_eq(state, "failed");
+	if (failed || str_eq(state, "lost")) {
+		if (json_get_obj(inst, "error", false, &why, NULL) == 0 && why)
+			(void)json_get_str(why, "message", false, &message, NULL);
+		code = failed ? "sandbox_failed" : "sandbox_lost";
+		if (db_instance_lost(d->db, id, code, message, &r, err) < 0)
+			return -1;
+		log_kv(LOG_WARN, code, "sandbox", id, "err", message, NULL);
+	} else if (!str_eq(state, "gone") || db_ledger_find(d->db, id, &r, err) < 0) {
+		return str_eq(state, "gone") ? -1 : 0;
+	}
+	for (int i = 0; i < db_rows(r); i++)
+		(void)cleanup_run(d, db_str(r, i, 0), NULL);
+	return 0;
+}
+
+static int acknowledge(struct domain *d, const json_t *items, const bool *ok, err_t **err)
+{
+	cleanup_json json_t *keys = json_object_new_array();
+	if (!keys)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for acknowledgements");
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		json_t *key = NULL;
+		if (ok[i] && json_object_object_get_ex(json_object_array_get_idx(items, i), "key", &key))
+			json_object_array_add(keys, json_object_get(key));
+	}
+	FAULT_POINT("reports_before_ack");
+	return executor_client_ack(d->executor, keys, err);
+}
+
+static int take_items(struct domain *d, const json_t *items, bool *ok, err_t **err)
+{
+	size_t n = json_object_array_length(items);
+	for (size_t i = 0; i < n; i++)
+		ok[i] = true;
+	if (write_commands(d, items, ok, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *inst = NULL;
+		if (json_get_obj(json_object_array_get_idx(items, i), "instance", false, &inst, NULL) == 0 && inst && take_instance(d, inst, err) < 0)
+			return -1;
+	}
+	return acknowledge(d, items, ok, err);
+}
+
+int reports_take(struct domain *d, int64_t wait_ms, err_t **err)
+{
+	cleanup_json json_t *answer = NULL;
+	const json_t *items = NULL;
+	if (executor_client_reports(d->executor, wait_ms, d->limits.batch < 500 ? d->limits.batch : 500, &answer, err) < 0 ||
+			json_get_arr(answer, "items", true, &items, err) < 0)
+		return -1;
+	size_t n = json_object_array_length(items);
+	cleanup_free bool *ok = calloc(n + 1, sizeof *ok);
+	if (!ok)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for reports");
+	if (n > 0 && take_items(d, items, ok, err) < 0)
+		return -1;
+	return (int)n;
+}

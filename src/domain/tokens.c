@@ -1,0 +1,100 @@
+#include "domain/tokens.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/rand.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "db/db_accounts.h"
+#include "domain/audit.h"
+#include "domain/run_json.h"
+
+#define LABEL_MAX 200
+#define SECRET_BYTES 32
+#define ID_BYTES ((TOKEN_ID_SIZE - 1) / 2)
+
+/* pdk_<id>_<secret>, for the E2B API e2b_<id><secret>, which its clients take for one run of hex digits. */
+static void make_secret(enum caller_kind kind, char id[TOKEN_ID_SIZE], char secret[TOKEN_SECRET_SIZE])
+{
+	char random[2 * SECRET_BYTES + 1];
+	rand_hex(id, ID_BYTES);
+	rand_hex(random, SECRET_BYTES);
+	(void)str_fmt(secret, TOKEN_SECRET_SIZE, kind == CALLER_E2B ? "e2b_%s%s" : "pdk_%s_%s", id, random);
+	crypto_wipe(random, sizeof random);
+}
+
+static int find_user(struct domain *d, const struct token_new *n, char id[ID_SIZE], err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	if (db_users(d->db, n->user, &r, err) < 0)
+		return -1;
+	if (db_rows(r) != 1)
+		return err_set(err, ERR_NOT_FOUND, "unknown_user", "there is no user of this name");
+	if (n->kind == CALLER_ADMIN && !db_bool(r, 0, USER_ADMIN))
+		return err_set(err, ERR_REFUSED, "not_an_admin", "an admin token needs an admin account");
+	return str_copy(id, ID_SIZE, db_str(r, 0, USER_ID)) < 0 ? err_set(err, ERR_INTERNAL, NULL, "an account has an impossible id") : 0;
+}
+
+int tokens_create(struct domain *d, const struct caller *by, const struct token_new *n, char secret[TOKEN_SECRET_SIZE], err_t **err)
+{
+	char id[TOKEN_ID_SIZE], user_id[ID_SIZE];
+	uint8_t hash[CRYPTO_HASH_BYTES];
+	if (n->label && (strlen(n->label) > LABEL_MAX || !utf8_valid(n->label, strlen(n->label))))
+		return err_set(err, ERR_REFUSED, "bad_label", "a label is UTF-8 of at most %d bytes", LABEL_MAX);
+	if (n->lifetime_ms < 0)
+		return err_set(err, ERR_REFUSED, "bad_lifetime", "a token's lifetime is positive");
+	if (find_user(d, n, user_id, err) < 0)
+		return -1;
+	make_secret(n->kind, id, secret);
+	crypto_keyed_hash(&d->pepper, secret, strlen(secret), hash);
+	if (db_token_insert(d->db, id, user_id, caller_kind_name(n->kind), hash, sizeof hash, n->label, n->lifetime_ms, err) < 0) {
+		crypto_wipe(secret, TOKEN_SECRET_SIZE);
+		return -1;
+	}
+	(void)audit_write(d, by, "token.create", id, "ok", NULL);
+	return 0;
+}
+
+static json_t *token_json(const struct db_result *r, int row)
+{
+	json_t *o = json_object_new_object();
+	if (o && (json_add_str(o, "id", db_str(r, row, TOKEN_ID)) | json_add_str(o, "user", db_str(r, row, TOKEN_USER)) | json_add_str(o, "kind", db_str(r, row, TOKEN_KIND)) |
+			json_add_str(o, "label", db_str(r, row, TOKEN_LABEL)) | run_json_time(o, "created_at", r, row, TOKEN_CREATED) |
+			run_json_time(o, "expires_at", r, row, TOKEN_EXPIRES) | run_json_time(o, "revoked_at", r, row, TOKEN_REVOKED))) {
+		json_object_put(o);
+		return NULL;
+	}
+	return o;
+}
+
+int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	if (db_tokens(d->db, user, &r, err) < 0)
+		return -1;
+	cleanup_json json_t *list = json_object_new_array();
+	for (int i = 0; list && i < db_rows(r); i++) {
+		json_t *o = token_json(r, i);
+		if (!o)
+			return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+		json_object_array_add(list, o);
+	}
+	if (!list)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+	*ret = steal_ptr(&list);
+	return 0;
+}
+
+int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err)
+{
+	bool found = false;
+	if (strlen(id) != TOKEN_ID_SIZE - 1 || strspn(id, "0123456789abcdef") != TOKEN_ID_SIZE - 1)
+		return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
+	if (db_token_revoke(d->db, id, &found, err) < 0)
+		return -1;
+	if (!found)
+		return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
+	(void)audit_write(d, by, "token.revoke", id, "ok", NULL);
+	return 0;
+}
