@@ -1,1 +1,9 @@
 # docs
+EXTRA_DIST += CONTRIBUTING.md NEWS SECURITY.md \
+	docs/ARCHITECTURE.md \
+	docs/container.md \
+	docs/examples.md \
+	docs/executor-api.md \
+	docs/operations.md \
+	docs/performance.md
+dist_man_MANS += docs/man/paddock.ini.5 docs/man/paddockctl.8
