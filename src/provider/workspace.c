@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 
-#define GATE_MODE 02750
-#define FILES_MODE 02755
+#define GATE_MODE 0750
+#define FILES_MODE 0755
 
 bool workspace_name_valid(const char *name)
 {
@@ -19,23 +19,23 @@ bool workspace_name_valid(const char *name)
 	return name[0] != '.' && name[0] != '_' && name[0] != '-';
 }
 
-/* Opens dirfd/name, made with the mode when it is missing; an existing one keeps its mode. */
+/* Opens dirfd/name, made with the mode when it is missing; an existing one keeps its mode. The setgid bit and the group come from the
+ * parent at birth: a chmod by an account that is not in that group would clear the bit, so the mode is right from the start or never. */
 static int open_or_make(int dirfd, const char *name, mode_t mode, err_t **err)
 {
 	cleanup_close int fd = -1;
 	struct stat st;
-	bool made = mkdirat(dirfd, name, 0700) == 0;
+	mode_t mask = umask(0);
+	int rc = mkdirat(dirfd, name, mode), why = errno;
 
-	if (!made && errno != EEXIST)
-		return err_sys(err, errno, "mkdir %s", name);
+	umask(mask);
+	if (rc < 0 && why != EEXIST)
+		return err_sys(err, why, "mkdir %s", name);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(err, errno, "open %s", name);
 	if (st.st_uid != geteuid())
 		return err_set(err, ERR_REFUSED, "workspace_owner", "%s belongs to uid %u", name, (unsigned)st.st_uid);
-	/* a directory that was made but not finished (we died between the two calls) has the mode of its birth */
-	if ((made || (st.st_mode & 07777 & ~02000u) == 0700) && fchmod(fd, mode) < 0)
-		return err_sys(err, errno, "chmod %s", name);
 	return steal_fd(&fd);
 }
 
