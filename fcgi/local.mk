@@ -1,4 +1,7 @@
-# paddock-api: master, workers, janitor. A library for now: the program follows with the rules it stands on.
+# paddock-api: master, workers, janitor. All but main() is a library, for the tests.
+sbin_PROGRAMS += paddock-api
+paddock_api_SOURCES = fcgi/main.c
+paddock_api_LDADD = libapi.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS) $(FCGI_LIBS)
 noinst_LIBRARIES += libapi.a
 libapi_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libapi_a_SOURCES = \
@@ -31,7 +34,7 @@ libapi_a_SOURCES = \
 	fcgi/stop.c fcgi/stop.h \
 	fcgi/uri.c fcgi/uri.h \
 	fcgi/worker.c fcgi/worker.h
-EXTRA_DIST += fcgi/main.c docs/api.md docs/openapi.yaml contrib/lint/openapi tests/fuzz/seeds/path tests/fuzz/seeds/query tests/fuzz/seeds/header
+EXTRA_DIST += docs/api.md docs/openapi.yaml tests/fuzz/seeds/path tests/fuzz/seeds/query tests/fuzz/seeds/header
 dist_man_MANS += docs/man/paddock-api.8
 
 if HAVE_CMOCKA
