@@ -14,3 +14,15 @@ libctl_a_SOURCES = \
 	src/ctl/ctl_service.c src/ctl/ctl_service.h \
 	src/ctl/ctl_sql.c \
 	src/ctl/ctl_status.c
+
+# the program, with the commands that work on the database
+bin_PROGRAMS += paddockctl
+paddockctl_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+paddockctl_SOURCES = \
+	src/ctl/ctl_context.c src/ctl/ctl_context.h \
+	src/ctl/ctl_main.c \
+	src/ctl/ctl_migrate.c \
+	src/ctl/ctl_runs.c \
+	src/ctl/ctl_tokens.c \
+	src/ctl/ctl_users.c
+paddockctl_LDADD = libctl.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)

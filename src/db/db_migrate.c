@@ -48,13 +48,12 @@ static int run_done(struct db *d, const char *sql, const char *what, err_t **err
 /* NNNN_name.sql: its number, else 0. */
 static int64_t file_version(const char *name)
 {
-	char digits[5];
 	int64_t v = 0;
 	if (strlen(name) < 10 || name[4] != '_' || !str_suffix(name, ".sql") || strspn(name, "0123456789") != 4)
 		return 0;
-	memcpy(digits, name, 4);
-	digits[4] = 0;
-	return num_i64(digits, 1, 9999, &v) == 0 ? v : 0;
+	for (int i = 0; i < 4; i++)
+		v = v * 10 + (name[i] - '0');
+	return v;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

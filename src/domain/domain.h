@@ -35,7 +35,7 @@ struct domain_limits {
 	int64_t stdin_bytes;
 };
 
-/* The members are for src/domain alone; others use the functions. */
+/* The members are for src/domain (and paddockctl, which reads tables that have no rule); others use the functions. */
 struct domain {
 	const struct config *config;      /* borrowed */
 	struct db *db;
