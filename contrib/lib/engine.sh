@@ -15,9 +15,10 @@ image_archive() { # image_archive DIGEST: makes $archive
 	[ ! -f "$archive" ] || return 0
 	mkdir -p /var/cache/paddock
 	step "sandbox image from Debian packages (once, a minute or two)"
-	quietly "$lib/build/image.log" "$here/image/build" "$archive.new.$$"
-	find /var/cache/paddock -maxdepth 1 -name 'image-*.tar' -delete
-	mv "$archive.new.$$" "$archive"
+	local new=/var/cache/paddock/new-$$.tar   # the format goes by the ending
+	quietly "$lib/build/image.log" "$here/image/build" "$new"
+	rm -rf /var/cache/paddock/image-*.tar
+	mv "$new" "$archive"
 }
 
 image_digest() {
