@@ -1,1 +1,37 @@
-# src/executor
+# libexecutor.a: the daemon without its main(), for the tests.
+noinst_LIBRARIES += libexecutor.a
+libexecutor_a_SOURCES = \
+	src/executor/command.c src/executor/command.h \
+	src/executor/command_json.c src/executor/command_json.h \
+	src/executor/commands.c src/executor/commands.h src/executor/commands_priv.h \
+	src/executor/event.c src/executor/event.h \
+	src/executor/executor.h \
+	src/executor/feed.c src/executor/feed.h \
+	src/executor/http.c src/executor/http_answer.c src/executor/http.h src/executor/http_priv.h \
+	src/executor/idmap.c src/executor/idmap.h \
+	src/executor/instances.c src/executor/instances.h \
+	src/executor/instances_store.c src/executor/instances_store.h \
+	src/executor/journal.c src/executor/journal.h \
+	src/executor/journal_index.c src/executor/journal_index.h \
+	src/executor/lock.c src/executor/lock.h \
+	src/executor/outcome.c src/executor/outcome.h \
+	src/executor/output.c src/executor/output.h \
+	src/executor/pump.c src/executor/pump.h \
+	src/executor/range.c src/executor/range.h \
+	src/executor/reader.c src/executor/reader.h \
+	src/executor/report.c src/executor/report.h \
+	src/executor/res.h src/executor/res_commands.c src/executor/res_health.c \
+	src/executor/res_instances.c src/executor/res_reports.c \
+	src/executor/routes.c \
+	src/executor/spec.c src/executor/spec.h \
+	src/executor/steps.c src/executor/steps.h \
+	src/executor/sweep.c src/executor/sweep.h \
+	src/executor/ticket.c src/executor/ticket.h \
+	src/executor/view.c src/executor/view.h \
+	src/executor/view_events.c src/executor/view_raw.c src/executor/view_result.c \
+	src/executor/watch.h
+EXECUTOR_LDADD = libexecutor.a libprovider.a $(CORE_LDADD) $(MHD_LIBS)
+
+sbin_PROGRAMS += paddock-executor
+paddock_executor_SOURCES = src/executor/main.c
+paddock_executor_LDADD = $(EXECUTOR_LDADD)

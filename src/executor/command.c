@@ -1,0 +1,379 @@
+#include "executor/command.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "executor/commands_priv.h"
+
+#define END_RETRY_MS 500
+
+static void live_free(struct live *v)
+{
+	if (!v)
+		return;
+	list_del(&v->node);
+	pump_free(v->pump);
+	output_unref(v->o);
+	spec_free(v->spec);
+	feed_close(&v->feed);
+	loop_timer_free(v->retry);
+	if (v->log_fd >= 0)
+		close(v->log_fd);
+	free(v);
+}
+
+struct command *command_new_ended(struct commands *cs, const char *cid, err_t **err)
+{
+	struct command *c = calloc(1, sizeof *c);
+
+	if (!c || str_copy(c->node.id, sizeof c->node.id, cid) < 0) {
+		free(c);
+		err_set(err, ERR_NO_MEMORY, NULL, "command %s", cid);
+		return NULL;
+	}
+	c->cs = cs;
+	c->ended = true;
+	report_init(&c->report, REPORT_COMMAND, c->node.id);
+	c->report.version = COMMAND_VERSION_ENDED;
+	idmap_add(&cs->map, &c->node);
+	return c;
+}
+
+struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err)
+{
+	struct live *v = calloc(1, sizeof *v);
+	struct command *c = v ? command_new_ended(cs, cid, err) : NULL;
+
+	if (!c) {
+		free(v);
+		spec_free(spec);
+		close(log_fd);
+		return NULL;
+	}
+	*v = (struct live){ .c = c, .st = *st, .log_fd = log_fd, .spec = spec };
+	list_init(&v->node);
+	feed_init(&v->feed);
+	v->feed.eof = st->stdin_eof;
+	c->live = v;
+	c->ended = false;
+	c->report.version = 1;
+	v->o = spec ? journal_output_fresh(cs->journal, cid, st, err) : journal_output(cs->journal, cid, st, err);
+	if (!v->o) {
+		command_free(c);
+		return NULL;
+	}
+	list_add_tail(&cs->open, &v->node);
+	cs->n_open++;
+	return c;
+}
+
+void command_free(struct command *c)
+{
+	if (c->live && !list_empty(&c->live->node))
+		c->cs->n_open--;
+	live_free(c->live);
+	report_drop(c->cs->reports, &c->report);
+	idmap_del(&c->cs->map, &c->node);
+	free(c);
+}
+
+/* --- the end --- */
+
+static void log_end(const struct command *c, const struct steps *st)
+{
+	char code[16], bytes[48], ms[24];
+
+	(void)str_fmt(code, sizeof code, "%d", st->end.signal ? -st->end.signal : st->end.exit_code);
+	(void)str_fmt(bytes, sizeof bytes, "%" PRIu64 "+%" PRIu64, st->end.bytes[0], st->end.bytes[1]);
+	(void)str_fmt(ms, sizeof ms, "%" PRId64, st->started_ms ? st->end.ended_ms - st->started_ms : 0);
+	log_kv(LOG_INFO, "command_ended", "command", c->node.id, "instance", st->instance, "reason", reason_name(st->end.reason),
+		"error", start_error_code(st->end.error), "code", code, "bytes", bytes, "dur_ms", ms, NULL);
+}
+
+/* What stays of a command whose end is written: its pipes, while background children hold them. */
+static void release(struct command *c)
+{
+	struct live *v = c->live;
+
+	if (v->st.stdin_open)
+		journal_spool_remove(c->cs->journal, c->node.id);
+	list_del(&v->node);
+	c->cs->n_open--;
+	if (!v->pump) {
+		live_free(v);
+		c->live = NULL;
+		return;
+	}
+	pump_pour(v->pump);
+	output_unref(v->o);
+	v->o = NULL;
+	spec_free(v->spec);
+	v->spec = NULL;
+	feed_close(&v->feed);
+	close(v->log_fd);
+	v->log_fd = -1;
+}
+
+static void write_end(struct command *c)
+{
+	struct live *v = c->live;
+	struct output *o = v->o;
+	cleanup_err err_t *e = NULL;
+
+	if (steps_end(v->log_fd, &v->st, &v->end, &e) < 0) {
+		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
+		v->st.ended = false;
+		loop_timer_set(v->retry, END_RETRY_MS);
+		return;
+	}
+	FAULT_POINT("command_end_written");
+	c->ended = true;
+	log_end(c, &v->st);
+	if (v->st.handed_ms)
+		(void)instances_exec_ack(c->cs->instances, v->st.instance, c->node.id, NULL);   /* lost with the connection: asked for again */
+	output_ref(o);
+	release(c);
+	c->report.version = COMMAND_VERSION_ENDED;
+	report_now(c->cs->reports, &c->report);
+	output_tell(o);
+	output_unref(o);
+}
+
+static void on_retry(void *arg)
+{
+	struct command *c = arg;
+
+	write_end(c);
+}
+
+static void finish(struct command *c, const struct outcome *end)
+{
+	struct live *v = c->live;
+
+	if (v->ending)
+		return;
+	if (v->pump)
+		pump_take_rest(v->pump);
+	output_finish(v->o);
+	v->ending = true;
+	v->end = *end;
+	for (int s = 0; s < 2; s++) {
+		v->end.bytes[s] = output_bytes(v->o, (enum output_stream)s);
+		v->end.truncated[s] = output_truncated(v->o, (enum output_stream)s);
+	}
+	v->retry = loop_timer_new(c->cs->loop, on_retry, c);
+	write_end(c);
+}
+
+static void finish_not_started(struct command *c, enum start_error why)
+{
+	struct outcome o;
+
+	outcome_not_started(why, &o);
+	finish(c, &o);
+}
+
+static void finish_lost(struct command *c)
+{
+	struct outcome o;
+
+	outcome_lost(&o);
+	finish(c, &o);
+}
+
+static void finish_cancelled(struct command *c, bool ran)
+{
+	struct outcome o;
+
+	outcome_cancelled(&o);
+	if (!ran)
+		o.signal = 0;
+	finish(c, &o);
+}
+
+/* --- output --- */
+
+static void on_grown(void *arg)
+{
+	struct command *c = arg;
+	struct live *v = c->live;
+	uint64_t limit = c->cs->limits.output_limit;
+
+	if (limit && !v->over_limit && output_bytes(v->o, OUTPUT_OUT) + output_bytes(v->o, OUTPUT_ERR) > limit) {
+		v->over_limit = true;
+		(void)command_kill(c, REASON_OUTPUT_LIMIT, NULL);
+	}
+	output_tell(v->o);
+}
+
+static void on_closed(void *arg)
+{
+	struct command *c = arg;
+
+	pump_free(c->live->pump);
+	c->live->pump = NULL;
+	if (!c->ended)
+		return;
+	live_free(c->live);
+	c->live = NULL;
+	if (c->acked)
+		command_free(c);
+}
+
+static const struct pump_events pump_events = { on_grown, on_closed };
+
+/* --- the agent's word --- */
+
+void command_start(struct command *c)
+{
+	struct live *v = c->live;
+	struct instance *i = c->cs->instances ? instances_find(c->cs->instances, v->st.instance) : NULL;
+	cleanup_err err_t *e = NULL;
+
+	if (!i || instance_state(i) != INSTANCE_IS_READY || v->ending)
+		return;
+	if (v->st.kill != REASON_NONE) {
+		finish_cancelled(c, false);
+		return;
+	}
+	if (v->st.handed_ms == 0 && steps_handed(v->log_fd, &v->st, &e) < 0) {
+		log_kv(LOG_ERROR, "command_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
+		finish_not_started(c, START_EXEC_FAILED);
+		return;
+	}
+	if (spec_exec(v->spec, c->node.id, c->cs->instances, v->st.stdin_open, &e) == 0) {
+		FAULT_POINT("command_handed");
+		return;
+	}
+	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_CONFLICT)
+		return;   /* sent when the agent's connection is ready */
+	log_kv(LOG_WARN, "command_refused", "command", c->node.id, "err", err_message(e), NULL);
+	finish_not_started(c, START_EXEC_FAILED);
+}
+
+static void push_stdin(struct command *c)
+{
+	struct live *v = c->live;
+
+	if (feed_push(&v->feed, c->cs->instances, v->st.instance, c->node.id) < 0)
+		loop_timer_set(c->cs->feed_again, 100);
+}
+
+static void note_start(struct command *c, const struct exec_started *s)
+{
+	struct live *v = c->live;
+	cleanup_err err_t *e = NULL;
+	char pg[16];
+
+	if (v->st.started_ms)
+		return;
+	if (steps_started(v->log_fd, &v->st, s->started_wall_ms, s->pgid, &e) < 0)
+		log_kv(LOG_WARN, "command_start_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
+	(void)str_fmt(pg, sizeof pg, "%d", s->pgid);
+	log_kv(LOG_INFO, "command_started", "command", c->node.id, "instance", v->st.instance, "pg", pg, NULL);
+	c->report.version = COMMAND_VERSION_STARTED;
+	report_later(c->cs->reports, &c->report);
+}
+
+void command_started(struct command *c, const struct exec_started *s, int out_fd, int err_fd)
+{
+	struct live *v = c->live;
+	cleanup_err err_t *e = NULL;
+
+	v->told = v->told || s->adopted;
+	if (v->pump) {   /* the same pipes again */
+		close(out_fd);
+		close(err_fd);
+	} else {
+		v->pump = pump_new(c->cs->loop, v->o, out_fd, err_fd, &pump_events, c, &e);
+		if (!v->pump)
+			log_kv(LOG_ERROR, "command_output_not_taken", "command", c->node.id, "err", err_message(e), NULL);
+	}
+	note_start(c, s);
+	spec_free(v->spec);
+	v->spec = NULL;
+	if (v->st.stdin_open) {
+		if (s->adopted)
+			feed_taken(&v->feed, s->stdin_taken, FEED_WINDOW_FIRST, true);
+		push_stdin(c);
+	}
+	if (v->st.kill != REASON_NONE)
+		(void)instances_exec_kill(c->cs->instances, v->st.instance, c->node.id, NULL);
+	output_tell(v->o);
+}
+
+static bool is_doomed(const struct command *c)
+{
+	struct instance *i = instances_find(c->cs->instances, c->live->st.instance);
+
+	return i && (instance_state(i) == INSTANCE_DESTROYING || instance_state(i) == INSTANCE_IS_GONE);
+}
+
+void command_exited(struct command *c, const struct exec_exited *e)
+{
+	struct outcome o;
+
+	outcome_of_exit(e, c->live->st.kill, is_doomed(c), &o);
+	finish(c, &o);
+}
+
+void command_connected(struct command *c)
+{
+	struct live *v = c->live;
+	bool told = v->told;
+
+	v->told = false;
+	if (v->ending || told)
+		return;
+	if (v->st.started_ms)
+		finish_lost(c);   /* it knew it once and does not any more */
+	else if (v->spec)
+		command_start(c);
+	else
+		finish_not_started(c, START_EXECUTOR_RESTARTED);
+}
+
+void command_instance_over(struct command *c, enum instance_state s)
+{
+	struct live *v = c->live;
+	bool ran = v->st.started_ms != 0;
+
+	if (v->ending)
+		return;
+	if (s == INSTANCE_IS_GONE || v->st.kill != REASON_NONE)
+		finish_cancelled(c, ran);
+	else if (ran || (v->st.handed_ms && s == INSTANCE_IS_LOST))
+		finish_lost(c);
+	else
+		finish_not_started(c, START_INSTANCE_FAILED);
+}
+
+int command_kill(struct command *c, enum reason why, err_t **err)
+{
+	struct live *v = c->live;
+
+	if (v->st.kill == REASON_NONE && steps_kill(v->log_fd, &v->st, why, err) < 0)
+		v->st.kill = why;   /* not on disk: only a restart before the end would forget it */
+	if (v->st.handed_ms == 0) {
+		finish_cancelled(c, false);
+		return 0;
+	}
+	if (instances_exec_kill(c->cs->instances, v->st.instance, c->node.id, NULL) < 0)
+		log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, NULL);   /* for the agent's connection */
+	return 0;
+}
+
+int command_signal(struct command *c, int signo, err_t **err)
+{
+	struct live *v = c->live;
+
+	if (!v->st.started_ms || v->ending)
+		return err_set(err, ERR_CONFLICT, "not_running", "the command is not running");
+	return instances_exec_signal(c->cs->instances, v->st.instance, c->node.id, signo, err);
+}

@@ -1,0 +1,63 @@
+/* command.h - one command: what is in memory of it while it is open, and the moves between its states.
+ *
+ * pending -> handed -> running -> ended. Each move is written to the journal before it is acted on. Of an ended command only this small
+ * struct stays, until its end is acknowledged; everything else is read from the journal. Shared by command*.c and commands.c only. */
+#ifndef PADDOCK_EXECUTOR_COMMAND_H
+#define PADDOCK_EXECUTOR_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/loop.h"
+#include "executor/feed.h"
+#include "executor/idmap.h"
+#include "executor/instances.h"
+#include "executor/journal.h"
+#include "executor/pump.h"
+#include "executor/report.h"
+#include "executor/spec.h"
+#include "executor/steps.h"
+
+struct commands;
+
+struct live {
+	struct list node;          /* in commands->open until the end is written */
+	struct command *c;
+	struct steps st;
+	int log_fd;
+	struct spec *spec;         /* until the agent has started it; NULL after a restart */
+	struct output *o;
+	struct pump *pump;
+	struct feed feed;
+	bool told;                 /* the agent named it in its present connection */
+	bool over_limit;
+	bool ending;               /* the end could not be written yet: retried */
+	struct outcome end;
+	struct loop_timer *retry;
+};
+
+struct command {
+	struct idmap_node node;    /* first */
+	struct commands *cs;
+	struct report report;
+	bool ended;
+	bool acked;                /* its entry is gone from the open journal; freed with its pipes */
+	struct live *live;         /* NULL when it has ended and its pipes are closed */
+};
+
+enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };
+
+/* spec: of a new command; NULL: found in the journal. Takes over spec and log_fd. NULL: out of memory, both are released. */
+struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err);
+struct command *command_new_ended(struct commands *cs, const char *cid, err_t **err);
+void command_free(struct command *c);   /* takes it out of every list; the journal is untouched */
+
+void command_start(struct command *c);                                  /* hands it to the agent when that is possible now */
+void command_started(struct command *c, const struct exec_started *s, int out_fd, int err_fd);
+void command_exited(struct command *c, const struct exec_exited *e);
+void command_connected(struct command *c);                              /* the agent's connection is ready */
+void command_instance_over(struct command *c, enum instance_state s);   /* failed, lost or gone */
+int command_kill(struct command *c, enum reason why, err_t **err);
+int command_signal(struct command *c, int signo, err_t **err);
+
+#endif

@@ -1,0 +1,20 @@
+/* commands_priv.h - what commands.c and command.c share. */
+#ifndef PADDOCK_EXECUTOR_COMMANDS_PRIV_H
+#define PADDOCK_EXECUTOR_COMMANDS_PRIV_H
+
+#include "executor/command.h"
+#include "executor/commands.h"
+
+struct commands {
+	struct loop *loop;
+	struct journal *journal;
+	struct reports *reports;
+	struct instances *instances;   /* NULL until commands_attach() */
+	struct commands_limits limits;
+	struct idmap map;
+	struct list open;              /* live.node */
+	unsigned n_open;
+	struct loop_timer *feed_again;
+};
+
+#endif

@@ -1,0 +1,346 @@
+#include "executor/http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "core/unixsock.h"
+#include "executor/http_priv.h"
+
+#define POOL_BYTES (8u << 10)       /* memory of a connection: its headers, and the largest piece of a chunked body */
+#define MAX_CONNECTIONS 8192
+
+enum { PEER_NONE, PEER_TICKETS, PEER_FULL };
+
+static int peer_class(const struct http_peers *p, uid_t uid)
+{
+	for (size_t i = 0; i < sizeof p->full / sizeof *p->full; i++)
+		if (p->full[i] != (uid_t)-1 && p->full[i] == uid)
+			return PEER_FULL;
+	return p->tickets != (uid_t)-1 && p->tickets == uid ? PEER_TICKETS : PEER_NONE;
+}
+
+/* Before the first byte is read. A stranger's connection is shut; the daemon then sees its end. */
+static void on_connection(void *cls, struct MHD_Connection *c, void **socket_context, enum MHD_ConnectionNotificationCode toe)
+{
+	struct http *h = cls;
+	const union MHD_ConnectionInfo *ci;
+	struct unix_peer peer;
+	int class = PEER_NONE;
+
+	if (toe != MHD_CONNECTION_NOTIFY_STARTED) {
+		h->connections--;
+		return;
+	}
+	h->connections++;
+	ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	if (unix_peer(ci->connect_fd, &peer, NULL) == 0)
+		class = peer_class(&h->peers, peer.uid);
+	if (class == PEER_NONE) {
+		log_kv(LOG_WARN, "peer_refused", NULL);
+		shutdown(ci->connect_fd, SHUT_RDWR);
+	}
+	*socket_context = (void *)(intptr_t)class;
+}
+
+/* --- the daemon on the loop --- */
+
+static void run(struct http *h)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	MHD_run(h->daemon);
+	loop_timer_set(h->timer, MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1);
+}
+
+static void on_ready(void *arg, int fd, int events)
+{
+	(void)fd;
+	(void)events;
+	run(arg);
+}
+
+static void on_timer(void *arg)
+{
+	run(arg);
+}
+
+/* --- requests --- */
+
+static int method_of(const char *m, enum http_method *ret)
+{
+	static const char *const names[] = { [HTTP_GET] = "GET", [HTTP_PUT] = "PUT", [HTTP_POST] = "POST", [HTTP_DELETE] = "DELETE" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (str_eq(m, names[i])) {
+			*ret = (enum http_method)i;
+			return 0;
+		}
+	if (!str_eq(m, "HEAD"))
+		return -1;
+	*ret = HTTP_GET;
+	return 0;
+}
+
+/* Matches path against a pattern; the "{}" segments go to params. */
+static bool match(const char *pattern, const char *path, char params[][HTTP_PARAM])
+{
+	unsigned n = 0;
+
+	while (*pattern) {
+		if (pattern[0] == '{') {
+			size_t len = strcspn(path, "/");
+
+			if (len == 0 || len >= HTTP_PARAM || n >= HTTP_PARAMS)
+				return false;
+			memcpy(params[n], path, len);
+			params[n++][len] = '\0';
+			path += len;
+			pattern += 2;
+		} else if (*pattern++ != *path++) {
+			return false;
+		}
+	}
+	return *path == '\0';
+}
+
+static const struct route *route_of(struct http *h, struct request *r, const char *url, int class, int *status)
+{
+	*status = 404;
+	for (const struct route *t = h->routes; t->path; t++) {
+		if (!match(t->path, url, r->params))
+			continue;
+		if (t->method != r->method) {
+			*status = 405;
+			continue;
+		}
+		if (class == PEER_FULL || (class == PEER_TICKETS && t->for_tickets))
+			return t;
+		*status = 403;
+		return NULL;
+	}
+	return NULL;
+}
+
+static struct request *request_new(struct http *h, struct MHD_Connection *c, const char *url, const char *method)
+{
+	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct request *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return NULL;
+	r->http = h;
+	r->conn = c;
+	r->status = 405;
+	list_init(&r->sleeping);
+	if (method_of(method, &r->method) == 0)
+		r->route = route_of(h, r, url, (int)(intptr_t)ci->socket_context, &r->status);
+	buf_init(&r->body, r->route ? r->route->max_body : 0);
+	h->requests++;
+	return r;
+}
+
+/* The first call for a request: its headers are there. */
+static enum MHD_Result on_headers(struct request *r)
+{
+	int64_t length = 0;
+	const char *text = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	if (!r->route) {
+		http_answer_problem(r, r->status, r->status == 403 ? "forbidden" : r->status == 404 ? "not_found" : "method_not_allowed", "no such route");
+		return MHD_YES;
+	}
+	if (text && (num_i64(text, 0, INT64_MAX, &length) < 0 || (uint64_t)length > r->route->max_body)) {
+		http_answer_problem(r, 413, "too_large", "the body is larger than this route takes");
+	}
+	return r->dead ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result on_body(struct request *r, const char *data, size_t *n)
+{
+	if (!r->answered && buf_add(&r->body, data, *n) < 0 && !r->too_large)
+		r->too_large = true;
+	*n = 0;
+	return MHD_YES;
+}
+
+static void dispatch(struct request *r)
+{
+	void (*fn)(struct executor *x, struct request *q) = r->next ? r->next : r->route->handle;
+
+	r->next = NULL;
+	if (r->too_large)
+		http_answer_problem(r, 413, "too_large", "the body is larger than this route takes");
+	else
+		fn(r->http->x, r);
+	if (!r->answered && !r->asleep)
+		http_answer_problem(r, 500, "internal", "no answer");
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *version,
+                                  const char *data, size_t *n, void **req_cls)
+{
+	struct request *r = *req_cls;
+
+	(void)version;
+	if (!r) {
+		r = *req_cls = request_new(cls, c, url, method);
+		return r ? on_headers(r) : MHD_NO;
+	}
+	if (*n > 0)
+		return on_body(r, data, n);
+	if (!r->answered)
+		dispatch(r);
+	return r->dead ? MHD_NO : MHD_YES;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *c, void **req_cls, enum MHD_RequestTerminationCode toe)
+{
+	struct request *r = *req_cls;
+
+	(void)cls;
+	(void)c;
+	(void)toe;
+	if (!r)
+		return;
+	*req_cls = NULL;
+	loop_timer_free(r->timer);
+	if (r->free_state)
+		r->free_state(r->state);
+	buf_free(&r->body);
+	free(r);
+}
+
+/* --- waiting --- */
+
+static void on_wait_over(void *arg)
+{
+	struct request *r = arg;
+
+	request_wake(r);
+	r->timed_out = true;
+}
+
+bool request_peer_gone(const struct request *r)
+{
+	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct pollfd p = { .fd = ci->connect_fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+int request_sleep(struct request *r, int64_t ms)
+{
+	if (!r->timer)
+		r->timer = loop_timer_new(r->http->loop, on_wait_over, r);
+	if (!r->timer)
+		return -1;
+	loop_timer_set(r->timer, ms);
+	r->asleep = true;
+	r->timed_out = false;
+	list_add_tail(&r->http->sleepers, &r->sleeping);
+	MHD_suspend_connection(r->conn);
+	return 0;
+}
+
+void request_wake(struct request *r)
+{
+	if (!r->asleep)
+		return;
+	r->asleep = false;
+	list_del(&r->sleeping);
+	loop_timer_set(r->timer, -1);
+	MHD_resume_connection(r->conn);
+}
+
+void http_wait(struct request *r, int64_t ms, void (*fn)(struct executor *x, struct request *r))
+{
+	r->next = fn;
+	if (request_sleep(r, ms) < 0)
+		http_answer_problem(r, 503, "no_memory", "out of memory");
+}
+
+/* --- opening --- */
+
+static void on_mhd_log(void *cls, const char *fmt, va_list ap)
+{
+	char line[256];
+
+	(void)cls;
+	if (vsnprintf(line, sizeof line, fmt, ap) < 0)
+		return;
+	line[strcspn(line, "\n")] = '\0';
+	log_kv(LOG_DEBUG, "http_library", "text", line, NULL);
+}
+
+static struct MHD_Daemon *daemon_start(struct http *h, int listen_fd)
+{
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
+		MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,
+		MHD_OPTION_LISTEN_SOCKET, listen_fd,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+		MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+		MHD_OPTION_END);
+}
+
+struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p, const struct route *routes, struct executor *x, err_t **err)
+{
+	struct http *h = calloc(1, sizeof *h);
+	const union MHD_DaemonInfo *di;
+
+	if (!h) {
+		close(listen_fd);
+		err_set(err, ERR_NO_MEMORY, NULL, "http");
+		return NULL;
+	}
+	*h = (struct http){ .loop = l, .peers = *p, .routes = routes, .x = x };
+	list_init(&h->sleepers);
+	h->daemon = daemon_start(h, listen_fd);
+	if (!h->daemon)
+		close(listen_fd);
+	else if ((di = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD))) {
+		h->io = loop_io_new(l, di->epoll_fd, LOOP_READ, on_ready, h);
+		h->timer = loop_timer_new(l, on_timer, h);
+	}
+	if (!h->io || !h->timer) {
+		http_free(h);
+		err_set(err, ERR_INTERNAL, NULL, "the HTTP server could not be started");
+		return NULL;
+	}
+	return h;
+}
+
+void http_free(struct http *h)
+{
+	if (!h)
+		return;
+	list_for_each_safe(p, next, &h->sleepers)   /* the library will not stop over suspended connections */
+		request_wake(list_entry(p, struct request, sleeping));
+	loop_io_free(h->io);
+	loop_timer_free(h->timer);
+	if (h->daemon)
+		MHD_stop_daemon(h->daemon);
+	free(h);
+}
+
+unsigned http_connections(const struct http *h)
+{
+	return h->connections;
+}
+
+uint64_t http_requests(const struct http *h)
+{
+	return h->requests;
+}

@@ -1,0 +1,55 @@
+/* http_priv.h - what http.c and http_answer.c share. */
+#ifndef PADDOCK_EXECUTOR_HTTP_PRIV_H
+#define PADDOCK_EXECUTOR_HTTP_PRIV_H
+
+#include "base/list.h"
+#include "executor/http.h"
+
+#define HTTP_PARAMS 2
+#define HTTP_PARAM 72           /* a ticket has 64 characters */
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+struct http {
+	struct loop *loop;
+	struct MHD_Daemon *daemon;
+	struct loop_io *io;
+	struct loop_timer *timer;
+	struct http_peers peers;
+	const struct route *routes;
+	struct executor *x;
+	struct list sleepers;
+	unsigned connections;
+	uint64_t requests;
+};
+
+struct request {
+	struct http *http;
+	struct MHD_Connection *conn;
+	const struct route *route;
+	enum http_method method;
+	int status;                  /* of a request without a route */
+	bool answered;
+	bool too_large;
+	bool dead;                   /* no answer could be made */
+	bool asleep;
+	bool timed_out;              /* the last sleep ended by its time */
+	struct list sleeping;        /* in http.sleepers while asleep */
+	char params[HTTP_PARAMS][HTTP_PARAM];
+	struct buf body;
+	struct { const char *name; char value[72]; } headers[HTTP_HEADERS];
+	unsigned n_headers;
+	struct loop_timer *timer;
+	void (*next)(struct executor *x, struct request *r);
+	void *state;
+	void (*free_state)(void *state);
+	ssize_t (*read)(struct request *r, char *dst, size_t max);
+	int64_t idle_ms;
+};
+
+/* Suspends the connection for at most ms. -1: out of memory. */
+int request_sleep(struct request *r, int64_t ms);
+bool request_peer_gone(const struct request *r);   /* a suspended connection does not see its peer's end by itself */
+
+#endif

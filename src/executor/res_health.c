@@ -1,0 +1,115 @@
+/* res_health.c - /healthz, /v1/health, /metrics. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "executor/executor.h"
+#include "executor/pump.h"
+#include "executor/res.h"
+#include "executor/view.h"
+
+#define LOW_PERMILLE 50    /* free space of the journal's file system below which we are degraded */
+
+void res_healthz(struct executor *x, struct request *r)
+{
+	struct buf b = BUF_INIT(64);
+
+	(void)x;
+	buf_adds(&b, "{\"status\":\"ok\"}\n");
+	http_answer_buf(r, 200, "application/json", &b);
+}
+
+/* True when every component's "ok" is true. */
+static bool all_ok(json_t *components)
+{
+	for (size_t i = 0, n = json_object_array_length(components); i < n; i++) {
+		bool ok = false;
+
+		if (json_get_bool(json_object_array_get_idx(components, i), "ok", true, &ok, NULL) < 0 || !ok)
+			return false;
+	}
+	return true;
+}
+
+void res_health(struct executor *x, struct request *r)
+{
+	cleanup_free char *facts = instances_health(x->instances);
+	struct buf b = BUF_INIT(1u << 20);
+	int permille = journal_free_permille(x->journal);
+	bool room = permille < 0 || permille >= LOW_PERMILLE;
+	cleanup_json json_t *components = NULL;
+
+	buf_addf(&b, "[{\"name\":\"journal\",\"ok\":%s,\"hint\":\"%s\"}%s%s]", room ? "true" : "false",
+		room ? "" : "the state directory's file system is nearly full", facts && *facts ? "," : "", facts ? facts : "");
+	components = buf_failed(&b) ? NULL : json_parse(b.data, b.len, b.cap, 8, NULL);
+	if (!components) {
+		buf_free(&b);
+		http_answer_problem(r, 500, "internal", "the provider's facts are not readable");
+		return;
+	}
+	buf_reset(&b);
+	buf_addf(&b, "{\"status\":\"%s\",\"components\":%s}\n", all_ok(components) ? "ok" : "degraded", json_text(components, NULL));
+	http_answer_buf(r, 200, "application/json", &b);
+}
+
+/* --- metrics --- */
+
+static uint64_t rss_bytes(void)
+{
+	cleanup_fclose FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long total = 0, resident = 0;
+
+	if (!f || fscanf(f, "%lu %lu", &total, &resident) != 2)
+		return 0;
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void metric(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
+{
+	buf_addf(b, "# HELP paddock_executor_%s %s\n# TYPE paddock_executor_%s %s\npaddock_executor_%s %" PRIu64 "\n", name, help, name, type,
+		name, v);
+}
+
+static void count_state(void *arg, struct instance *i)
+{
+	unsigned *counts = arg;
+
+	counts[instance_state(i)]++;
+}
+
+static void instance_metrics(struct executor *x, struct buf *b)
+{
+	unsigned counts[INSTANCE_IS_GONE + 1] = { 0 };
+
+	instances_each(x->instances, count_state, counts);
+	buf_adds(b, "# HELP paddock_executor_instances Instances by state.\n# TYPE paddock_executor_instances gauge\n");
+	for (int s = 0; s <= INSTANCE_IS_GONE; s++)
+		buf_addf(b, "paddock_executor_instances{state=\"%s\"} %u\n", instance_state_name((enum instance_state)s), counts[s]);
+}
+
+void res_metrics(struct executor *x, struct request *r)
+{
+	struct buf b = BUF_INIT(64u << 10);
+
+	metric(&b, "commands_open", "gauge", "Commands that have not ended.", commands_open(x->commands, NULL));
+	metric(&b, "reports_due", "gauge", "Changes that are not acknowledged.", reports_count(x->reports));
+	metric(&b, "output_bytes_total", "counter", "Bytes of output taken from pipes.", pump_counters.bytes);
+	metric(&b, "output_splices_total", "counter", "Splices from pipe to journal.", pump_counters.splices);
+	metric(&b, "output_poured_bytes_total", "counter", "Bytes written after a command's end and dropped.", pump_counters.poured);
+	metric(&b, "splice_longest_microseconds", "gauge", "Longest splice so far.", pump_counters.longest_us);
+	metric(&b, "readers_open", "gauge", "Open streams and waiting results.", view_readers());
+	metric(&b, "tickets", "gauge", "Tickets that wait to be used.", tickets_count(x->tickets));
+	metric(&b, "http_connections", "gauge", "Open connections.", http_connections(x->http));
+	metric(&b, "http_requests_total", "counter", "Requests.", http_requests(x->http));
+	metric(&b, "resident_bytes", "gauge", "Resident memory.", rss_bytes());
+	metric(&b, "uptime_seconds", "gauge", "Time since the start.", (uint64_t)(clock_boot_ms() - x->started_ms) / 1000);
+	metric(&b, "loop_lag_microseconds", "gauge", "Longest delay of the loop since the last reading.", (uint64_t)x->lag_max_us);
+	instance_metrics(x, &b);
+	x->lag_max_us = 0;
+	http_answer_buf(r, 200, "text/plain; version=0.0.4", &b);
+}

@@ -1,0 +1,237 @@
+#include "executor/steps.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define STEPS_DEPTH 40
+#define LINE_MAX_BYTES (4u << 20)
+
+/* The offset behind the last newline. */
+static off_t whole_size(int fd)
+{
+	char b[4096];
+	off_t at = lseek(fd, 0, SEEK_END);
+
+	while (at > 0) {
+		size_t n = at < (off_t)sizeof b ? (size_t)at : sizeof b;
+		const char *nl;
+
+		if (io_pread(fd, b, n, at - (off_t)n) != (ssize_t)n)
+			return -1;
+		nl = memrchr(b, '\n', n);
+		if (nl)
+			return at - (off_t)n + (nl - b) + 1;
+		at -= (off_t)n;
+	}
+	return 0;
+}
+
+void steps_repair(int fd)
+{
+	off_t whole = whole_size(fd);
+
+	if (whole >= 0 && ftruncate(fd, whole) < 0)
+		log_kv(LOG_WARN, "journal_repair_failed", "err", strerror(errno), NULL);
+}
+
+static int append(int fd, const void *p, size_t n, err_t **err)
+{
+	int e;
+
+	if (io_write_full(fd, p, n) == 0)
+		return 0;
+	e = errno;
+	steps_repair(fd);
+	return err_sys(err, e, "journal log");
+}
+
+static int append_line(int fd, json_t *j, err_t **err)
+{
+	struct buf b = BUF_INIT(4096);
+	size_t n = 0;
+	const char *text = j ? json_text(j, &n) : NULL;
+	int rc;
+
+	if (!text || buf_add(&b, text, n) < 0 || buf_addc(&b, '\n') < 0)
+		rc = err_set(err, ERR_NO_MEMORY, NULL, "journal log");
+	else
+		rc = append(fd, b.data, b.len, err);
+	buf_free(&b);
+	return rc;
+}
+
+/* {"key":value} */
+static int append_number(int fd, const char *key, int64_t v, err_t **err)
+{
+	char line[96];
+
+	if (str_fmt(line, sizeof line, "{\"%s\":%lld}\n", key, (long long)v) < 0)
+		return err_set(err, ERR_INTERNAL, NULL, "journal log: %s", key);
+	return append(fd, line, strlen(line), err);
+}
+
+static int head_json(const struct steps *s, json_t **ret)
+{
+	cleanup_json json_t *j = json_object_new_object();
+
+	if (!j || json_add_i64(j, "v", 1) < 0 || json_add_str(j, "instance", s->instance) < 0 ||
+	    json_add_str(j, "run", s->run_id) < 0 || json_add_i64(j, "timeout_ms", s->timeout_ms) < 0 ||
+	    json_add_i64(j, "accepted", s->accepted_ms) < 0 || json_add_bool(j, "stdin", s->stdin_open) < 0 ||
+	    json_add_bool(j, "stdin_eof", s->stdin_eof) < 0 || json_add_i64(j, "head", (int64_t)s->caps.head) < 0 ||
+	    json_add_i64(j, "tail", (int64_t)s->caps.tail) < 0 || json_add_i64(j, "records", (int64_t)s->caps.index_records) < 0)
+		return -1;
+	*ret = json_object_get(j);
+	return 0;
+}
+
+int steps_create(int fd, struct steps *s, const char *record, size_t record_len, err_t **err)
+{
+	cleanup_json json_t *head = NULL;
+	cleanup_buf struct buf b = BUF_INIT(LINE_MAX_BYTES + 4096);
+	size_t n = 0;
+	const char *text;
+
+	if (head_json(s, &head) < 0 || !(text = json_text(head, &n)))
+		return err_set(err, ERR_NO_MEMORY, NULL, "journal log");
+	buf_add(&b, text, n);
+	buf_addc(&b, '\n');
+	s->record_off = b.len;
+	s->record_len = record_len;
+	buf_add(&b, record, record_len);
+	buf_addc(&b, '\n');
+	if (s->handed_ms)
+		buf_addf(&b, "{\"handed\":%lld}\n", (long long)s->handed_ms);
+	if (buf_failed(&b))
+		return err_set(err, ERR_NO_MEMORY, NULL, "journal log");
+	return append(fd, b.data, b.len, err);
+}
+
+int steps_handed(int fd, struct steps *s, err_t **err)
+{
+	s->handed_ms = clock_wall_ms();
+	return append_number(fd, "handed", s->handed_ms, err);
+}
+
+int steps_started(int fd, struct steps *s, int64_t started_ms, int32_t process_group, err_t **err)
+{
+	char line[96];
+
+	s->started_ms = started_ms;
+	s->process_group = process_group;
+	if (str_fmt(line, sizeof line, "{\"started\":%lld,\"group\":%d}\n", (long long)started_ms, process_group) < 0)
+		return err_set(err, ERR_INTERNAL, NULL, "journal log: started");
+	return append(fd, line, strlen(line), err);
+}
+
+int steps_stdin_eof(int fd, struct steps *s, err_t **err)
+{
+	s->stdin_eof = true;
+	return append_number(fd, "stdin_eof", 1, err);
+}
+
+int steps_kill(int fd, struct steps *s, enum reason why, err_t **err)
+{
+	char line[64];
+
+	s->kill = why;
+	if (str_fmt(line, sizeof line, "{\"kill\":\"%s\"}\n", reason_name(why)) < 0)
+		return err_set(err, ERR_INTERNAL, NULL, "journal log: kill");
+	return append(fd, line, strlen(line), err);
+}
+
+int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err)
+{
+	cleanup_json json_t *j = json_object_new_object();
+
+	s->ended = true;
+	s->end = *o;
+	if (!j || json_add(j, "end", outcome_json(o)) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "journal log: end");
+	return append_line(fd, j, err);
+}
+
+int steps_acked(int fd, err_t **err)
+{
+	return append_number(fd, "acked", clock_wall_ms(), err);
+}
+
+/* --- reading --- */
+
+static int parse_head(const char *p, size_t n, struct steps *s, err_t **err)
+{
+	cleanup_json json_t *j = json_parse(p, n, LINE_MAX_BYTES, STEPS_DEPTH, err);
+	const char *instance = "", *run = "";
+	int64_t v = 0, head = 0, tail = 0, records = 0;
+
+	if (!j || json_get_i64(j, "v", true, 1, 1, &v, err) < 0 || json_get_str(j, "instance", true, &instance, err) < 0 ||
+	    json_get_str(j, "run", true, &run, err) < 0 || json_get_i64(j, "timeout_ms", true, 0, INT64_MAX, &s->timeout_ms, err) < 0 ||
+	    json_get_i64(j, "accepted", true, 0, INT64_MAX, &s->accepted_ms, err) < 0 ||
+	    json_get_bool(j, "stdin", true, &s->stdin_open, err) < 0 || json_get_bool(j, "stdin_eof", true, &s->stdin_eof, err) < 0 ||
+	    json_get_i64(j, "head", true, 0, INT64_MAX / 4, &head, err) < 0 || json_get_i64(j, "tail", true, 0, INT64_MAX / 4, &tail, err) < 0 ||
+	    json_get_i64(j, "records", true, 0, INT64_MAX / 64, &records, err) < 0)
+		return -1;
+	s->caps = (struct output_caps){ (uint64_t)head, (uint64_t)tail, (uint64_t)records };
+	if (!id_valid(instance) || str_copy(s->instance, sizeof s->instance, instance) < 0 ||
+	    str_copy(s->run_id, sizeof s->run_id, run) < 0)
+		return err_set(err, ERR_INVALID, NULL, "journal log: bad ids");
+	return 0;
+}
+
+static int parse_step(const char *p, size_t n, struct steps *s, err_t **err)
+{
+	cleanup_json json_t *j = json_parse(p, n, LINE_MAX_BYTES, STEPS_DEPTH, err);
+	const char *kill = NULL;
+	const json_t *end = NULL;
+	int64_t group = s->process_group;
+
+	if (!j || json_get_i64(j, "handed", false, 0, INT64_MAX, &s->handed_ms, err) < 0 ||
+	    json_get_i64(j, "started", false, 0, INT64_MAX, &s->started_ms, err) < 0 ||
+	    json_get_i64(j, "group", false, INT32_MIN, INT32_MAX, &group, err) < 0 || json_get_str(j, "kill", false, &kill, err) < 0 ||
+	    json_get_obj(j, "end", false, &end, err) < 0)
+		return -1;
+	s->process_group = (int32_t)group;
+	if (json_has(j, "stdin_eof"))
+		s->stdin_eof = true;
+	if (kill)
+		s->kill = reason_parse(kill);
+	if (!end)
+		return 0;
+	s->ended = true;
+	return outcome_parse(end, &s->end, err);
+}
+
+size_t steps_whole(const char *text, size_t len)
+{
+	while (len > 0 && text[len - 1] != '\n')
+		len--;
+	return len;
+}
+
+int steps_parse(const char *text, size_t len, struct steps *ret, err_t **err)
+{
+	struct steps s = { 0 };
+	const char *p = text, *end = text + steps_whole(text, len);
+	int line = 0;
+
+	for (const char *nl; p < end; p = nl + 1, line++) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (line == 0 && parse_head(p, (size_t)(nl - p), &s, err) < 0)
+			return -1;
+		if (line == 1) {
+			s.record_off = (size_t)(p - text);
+			s.record_len = (size_t)(nl - p);
+		}
+		if (line > 1 && parse_step(p, (size_t)(nl - p), &s, err) < 0)
+			return err_wrap(err, "line %d", line + 1);
+	}
+	if (line < 2)
+		return err_set(err, ERR_INVALID, NULL, "journal log: incomplete");
+	*ret = s;
+	return 0;
+}

@@ -1,0 +1,188 @@
+/* view_events.c - sse and ndjson: start, output, gaps, exit, from a cursor. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "executor/event.h"
+#include "executor/executor.h"
+#include "executor/reader.h"
+#include "executor/view.h"
+
+#define HEARTBEAT_MS 15000
+#define OUT_MAX (EVENT_MAX * 3 + (4u << 20))   /* an event, or an exit whose record has a long command text */
+
+struct events {
+	struct executor *x;
+	struct request *r;
+	char cid[ID_SIZE];
+	const struct event_format *f;
+	bool base64, started, over;
+	struct reader reader;
+	struct watch watch;
+	struct buf out;            /* what of the last events is not sent yet */
+	size_t sent;
+	int64_t last_ms;           /* when something was sent */
+};
+
+static void on_change(struct watch *w)
+{
+	request_wake(list_entry(w, struct events, watch)->r);
+}
+
+static void events_free(void *state)
+{
+	struct events *s = state;
+
+	list_del(&s->watch.node);
+	reader_close(&s->reader);
+	buf_free(&s->out);
+	view_open_streams--;
+	free(s);
+}
+
+/* False while the command has not begun. One that never began has no start event. */
+static bool start(struct events *s)
+{
+	struct steps st;
+
+	if (commands_phase(s->x->commands, s->cid) == COMMAND_PENDING)
+		return false;
+	if (s->reader.pos == 0 && commands_facts(s->x->commands, s->cid, &st, NULL, NULL) == 0 && st.started_ms)
+		event_start(&s->out, s->f, s->cid, st.run_id, st.timeout_ms);
+	s->started = true;
+	return true;
+}
+
+static void output(struct events *s, const struct reader_piece *p)
+{
+	event_output(&s->out, s->f, p->stream == OUTPUT_OUT ? "stdout" : "stderr", p->to, p->data, p->len, s->base64);
+}
+
+/* A piece full of characters that JSON must escape is told in parts, so that no event is larger than EVENT_MAX. */
+static void output_in_parts(struct events *s, struct reader_piece *p)
+{
+	size_t fit = event_fit(p->data, p->len);
+
+	if (fit > 0 && fit < p->len) {
+		p->len = fit;
+		p->to = p->from + fit;
+		s->reader.pos = p->to;
+	}
+	output(s, p);
+}
+
+static void finish(struct events *s)
+{
+	struct buf members = BUF_INIT(OUT_MAX);
+	cleanup_err err_t *e = NULL;
+
+	s->over = true;
+	if (executor_command_members(s->x, s->cid, false, &members, &e) < 0)
+		log_kv(LOG_WARN, "stream_without_exit", "command", s->cid, "err", err_message(e), NULL);
+	else
+		event_exit(&s->out, s->f, s->reader.pos, buf_str(&members), members.len);
+	buf_free(&members);
+}
+
+/* Appends the next event to s->out. False when there is none now. */
+static bool next(struct events *s)
+{
+	struct reader_piece p;
+
+	if (!s->started)
+		return start(s);
+	switch (reader_next(&s->reader, READER_PIECE, &p)) {
+	case READER_DATA:
+		output_in_parts(s, &p);
+		return true;
+	case READER_GAP:
+		event_gap(&s->out, s->f, p.from, p.to);
+		return true;
+	case READER_END:
+		if (commands_phase(s->x->commands, s->cid) != COMMAND_ENDED)
+			return false;   /* the end is not in the journal yet */
+		finish(s);
+		return true;
+	case READER_NOTHING_YET:
+		break;
+	}
+	return false;
+}
+
+static void fill(struct events *s, size_t max)
+{
+	buf_reset(&s->out);
+	s->sent = 0;
+	while (!s->over && s->out.len < max && next(s) && !buf_failed(&s->out))
+		;
+	if (s->out.len == 0 && !s->over && clock_boot_ms() - s->last_ms >= HEARTBEAT_MS)
+		buf_adds(&s->out, s->f->heartbeat);
+}
+
+static ssize_t events_read(struct request *r, char *dst, size_t max)
+{
+	struct events *s = request_state(r);
+	size_t n;
+
+	if (s->sent == s->out.len)
+		fill(s, max);
+	if (buf_failed(&s->out))
+		return HTTP_STREAM_BROKEN;
+	n = s->out.len - s->sent;
+	if (n == 0) {
+		buf_free(&s->out);   /* an idle stream holds no buffer */
+		http_stream_idle(r, HEARTBEAT_MS - (clock_boot_ms() - s->last_ms));
+		return s->over ? HTTP_STREAM_END : 0;
+	}
+	if (n > max)
+		n = max;
+	memcpy(dst, s->out.data + s->sent, n);
+	s->sent += n;
+	s->last_ms = clock_boot_ms();
+	return (ssize_t)n;
+}
+
+/* The cursor: what a browser that reconnects sends, else the view's. */
+static uint64_t cursor(struct request *r, const struct view_spec *v)
+{
+	const char *last = request_header(r, "Last-Event-ID");
+	uint64_t from = v->from;
+
+	if (last && *last)
+		(void)num_u64(last, INT64_MAX, &from);
+	return from;
+}
+
+void view_events_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)
+{
+	cleanup_err err_t *e = NULL;
+	struct output *o = commands_output(x->commands, cid, &e);
+	struct events *s = o ? calloc(1, sizeof *s) : NULL;
+
+	if (!s) {
+		output_unref(o);
+		if (e)
+			http_answer_err(r, e);
+		else
+			http_answer_problem(r, 503, "no_memory", "out of memory");
+		return;
+	}
+	*s = (struct events){ .x = x, .r = r, .base64 = v->base64, .last_ms = clock_boot_ms() };
+	(void)str_copy(s->cid, sizeof s->cid, cid);
+	s->f = str_eq(v->kind->name, event_sse.name) ? &event_sse : &event_ndjson;
+	buf_init(&s->out, OUT_MAX);
+	reader_init(&s->reader, o, cursor(r, v));
+	output_unref(o);
+	watch_init(&s->watch, on_change);
+	list_add_tail(output_watches(s->reader.o), &s->watch.node);
+	view_open_streams++;
+	request_set_state(r, s, events_free);
+	http_header(r, "X-Paddock-Command", cid);
+	http_header(r, "Cache-Control", "no-store");
+	http_header(r, "X-Accel-Buffering", "no");
+	http_stream(r, 200, s->f->content_type, HTTP_UNSIZED, events_read);
+}

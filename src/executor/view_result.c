@@ -1,0 +1,138 @@
+/* view_result.c - waits for the end of a command and gives it whole. Its headers go out when the end is there or after the first 15 s. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "executor/executor.h"
+#include "executor/view.h"
+
+#define RESULT_MAX (256u << 20)
+#define SPACE_MS 15000
+
+struct result {
+	struct executor *x;
+	struct request *r;
+	char cid[ID_SIZE];
+	struct output *o;
+	struct watch watch;
+	struct buf out;
+	size_t sent;
+	bool made;
+};
+
+static void on_change(struct watch *w)
+{
+	struct result *s = list_entry(w, struct result, watch);
+
+	/* Output alone is no reason to wake: the end is. */
+	if (output_finished(s->o))
+		request_wake(s->r);
+}
+
+static void result_free(void *state)
+{
+	struct result *s = state;
+
+	list_del(&s->watch.node);
+	output_unref(s->o);
+	buf_free(&s->out);
+	view_open_streams--;
+	free(s);
+}
+
+static bool is_over(const struct result *s)
+{
+	return commands_phase(s->x->commands, s->cid) == COMMAND_ENDED;
+}
+
+static int make(struct result *s)
+{
+	cleanup_err err_t *e = NULL;
+
+	s->made = true;
+	if (executor_command(s->x, s->cid, true, &s->out, &e) == 0 && buf_addc(&s->out, '\n') == 0)
+		return 0;
+	log_kv(LOG_ERROR, "result_not_made", "command", s->cid, "err", err_message(e), NULL);
+	return -1;
+}
+
+/* After the first space has gone. */
+static ssize_t result_read(struct request *r, char *dst, size_t max)
+{
+	struct result *s = request_state(r);
+	size_t n;
+
+	if (!s->made && !is_over(s)) {
+		if (s->sent++ % 2)   /* a space, then a sleep, in turn */
+			return 0;
+		*dst = ' ';
+		return 1;
+	}
+	if (!s->made) {
+		s->sent = 0;
+		if (make(s) < 0)
+			return HTTP_STREAM_BROKEN;
+	}
+	n = s->out.len - s->sent < max ? s->out.len - s->sent : max;
+	if (n == 0)
+		return HTTP_STREAM_END;
+	memcpy(dst, s->out.data + s->sent, n);
+	s->sent += n;
+	return (ssize_t)n;
+}
+
+static void answer(struct result *s)
+{
+	struct steps st;
+
+	if (commands_facts(s->x->commands, s->cid, &st, NULL, NULL) == 0 && st.end.error != START_OK)
+		http_answer_problem_with(s->r, start_error_status(st.end.error), start_error_code(st.end.error),
+			start_error_message(st.end.error), "command_id", s->cid);
+	else if (make(s) < 0)
+		http_answer_problem(s->r, 500, "internal", "the result could not be read");
+	else
+		http_answer_buf(s->r, 200, "application/json", &s->out);
+}
+
+static void on_wait_over(struct executor *x, struct request *r)
+{
+	struct result *s = request_state(r);
+
+	(void)x;
+	if (is_over(s))
+		answer(s);
+	else
+		http_stream(r, 200, "application/json", HTTP_UNSIZED, result_read);
+}
+
+void view_result_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)
+{
+	cleanup_err err_t *e = NULL;
+	struct output *o = commands_output(x->commands, cid, &e);
+	struct result *s = o ? calloc(1, sizeof *s) : NULL;
+
+	(void)v;
+	if (!s) {
+		output_unref(o);
+		if (e)
+			http_answer_err(r, e);
+		else
+			http_answer_problem(r, 503, "no_memory", "out of memory");
+		return;
+	}
+	*s = (struct result){ .x = x, .r = r, .o = o };
+	(void)str_copy(s->cid, sizeof s->cid, cid);
+	buf_init(&s->out, RESULT_MAX);
+	watch_init(&s->watch, on_change);
+	list_add_tail(output_watches(o), &s->watch.node);
+	view_open_streams++;
+	request_set_state(r, s, result_free);
+	http_header(r, "X-Paddock-Command", cid);
+	http_header(r, "Cache-Control", "no-store");
+	if (is_over(s))
+		answer(s);
+	else
+		http_wait(r, SPACE_MS, on_wait_over);
+}
