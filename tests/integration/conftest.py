@@ -40,9 +40,7 @@ class Database:
         self.dir = path
         self.tool("start")
         ctl = os.path.join(BUILD, "paddockctl")
-        conninfo = "host=%s dbname=paddock user=paddock_owner" % path
-        subprocess.run([ctl, "migrate"], env=dict(os.environ, PADDOCK_CONFIG=conf, PADDOCK_OWNER_CONNINFO=conninfo, PGHOST=path, PGUSER="paddock_owner",
-                       PADDOCK_DATABASE_CONNINFO=conninfo, PADDOCK_SQL_DIR=os.path.join(TOP, "sql")), check=True, timeout=60)
+        subprocess.run([ctl, "--config", conf, "migrate", "--dir", os.path.join(TOP, "sql")], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
     def tool(self, verb):
         done = subprocess.run(["sh", os.path.join(TOP, "tests", "lib", "pg.sh"), verb, self.dir], check=False, timeout=60)
