@@ -11,11 +11,13 @@ image_name=localhost/paddock-sandbox:latest
 
 # The archive is kept in /var/cache/paddock by the digest of its recipe, so that a second installation need not make it again.
 image_archive() { # image_archive DIGEST: makes $archive
+	exec 8>/run/lock/paddock-image.lock
+	flock 8
 	archive=/var/cache/paddock/image-$1.tar
 	[ ! -f "$archive" ] || return 0
+	local new=/var/cache/paddock/new-$$.tar   # the format goes by the ending
 	mkdir -p /var/cache/paddock
 	step "sandbox image from Debian packages (once, a minute or two)"
-	local new=/var/cache/paddock/new-$$.tar   # the format goes by the ending
 	quietly "$lib/build/image.log" "$here/image/build" "$new"
 	rm -rf /var/cache/paddock/image-*.tar
 	mv "$new" "$archive"
