@@ -20,6 +20,7 @@
 #define RECHECK_MS 1000
 #define REFUSALS_MAX 4
 #define REMAKES_MAX 2
+#define GHOSTS_MAX 3
 #define GUARD_TRIES 3
 #define UNSURE_MS 35000        /* longer than the deadline of any engine call */
 #define CGROUP_ROOT "/sys/fs/cgroup"
@@ -147,6 +148,7 @@ static void decide(struct box *b, const struct engine_container *c)
 		fail_with(b, ERR_REFUSED, "foreign_container", "a container of that name is not ours");
 		return;
 	}
+	b->ghosts = 0;
 	b->unsure_until_ms = 0;   /* names are unique: that create has come true, or cannot any more */
 	str_copy(b->container, sizeof(b->container), c->id);
 	str_copy(b->token_hash, sizeof(b->token_hash), c->token_hash);
@@ -216,7 +218,9 @@ static void on_created(void *arg, const struct engine_answer *a, const err_t *er
 	} else if (err_code(err) == ERR_REFUSED) {
 		box_fail(b, err);
 	} else if (err_code(err) == ERR_EXISTS) {
-		next(b, BOX_LOOKUP);
+		/* ours by its name; when the engine cannot show it either, a killed create has left its storage: remove that */
+		b->step = ++b->ghosts > GHOSTS_MAX ? BOX_REMAKE : BOX_LOOKUP;
+		box_retry(b, err);
 	} else {
 		on_refusal(b, err);
 	}

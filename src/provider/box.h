@@ -40,7 +40,7 @@ struct box {
 	int64_t deadline_ms;            /* CLOCK_BOOTTIME: creation, or removal */
 	int64_t backoff_ms;
 	int64_t unsure_until_ms;        /* a create whose answer was lost may still take effect until then */
-	unsigned refusals, remakes, guard_tries;
+	unsigned refusals, remakes, ghosts, guard_tries;
 	struct loop_timer *timer;
 	char token_hash[ENGINE_HASH_SIZE];
 	char container[ENGINE_ID_SIZE]; /* the engine's id; "" when not known */
