@@ -445,18 +445,11 @@ static void stop_and_go(void)
 	spawn(beat);
 }
 
-static void deep_body(int depth)
-{
-	if (depth && fork() == 0) {
-		setsid();
-		deep_body(depth - 1);
-	}
-	stay();
-}
-
 static void deep_start(void)
 {
-	deep_body(60);
+	for (int depth = 0; depth < 60 && fork() == 0; depth++)
+		setsid();
+	stay();
 }
 
 static void deep(void)
