@@ -58,8 +58,12 @@ static void run(struct http *h)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
+	h->resumed = false;
 	MHD_run(h->daemon);
-	loop_timer_set(h->timer, MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1);
+	if (h->resumed)
+		loop_timer_set(h->timer, 0);
+	else
+		loop_timer_set(h->timer, MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1);
 }
 
 static void on_ready(void *arg, int fd, int events)
@@ -260,6 +264,10 @@ void request_wake(struct request *r)
 	list_del(&r->sleeping);
 	loop_timer_set(r->timer, -1);
 	MHD_resume_connection(r->conn);
+	/* With a loop of ours the library does not wake itself: the next turn does. */
+	if (!r->http->resumed)
+		loop_timer_set(r->http->timer, 0);
+	r->http->resumed = true;
 }
 
 void http_wait(struct request *r, int64_t ms, void (*fn)(struct executor *x, struct request *r))

@@ -20,6 +20,7 @@ struct http {
 	const struct route *routes;
 	struct executor *x;
 	struct list sleepers;
+	bool resumed;                /* since the last run of the daemon */
 	unsigned connections;
 	uint64_t requests;
 };

@@ -142,7 +142,12 @@ int journal_read(struct journal *j, const char *cid, struct steps *ret, char **r
 		return 0;
 	if (err_code(e) != ERR_NOT_FOUND)
 		return err_move(err, steal_ptr(&e));
-	return read_log(j->acked_fd, cid, ret, ret_text, err);
+	err_free(steal_ptr(&e));
+	if (read_log(j->acked_fd, cid, ret, ret_text, &e) == 0)
+		return 0;
+	if (err_code(e) == ERR_NOT_FOUND)
+		return err_set(err, ERR_NOT_FOUND, NULL, "command %s is not known", cid);
+	return err_move(err, steal_ptr(&e));
 }
 
 struct output *journal_output(struct journal *j, const char *cid, const struct steps *s, err_t **err)

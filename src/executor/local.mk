@@ -35,3 +35,8 @@ EXECUTOR_LDADD = libexecutor.a libprovider.a $(CORE_LDADD) $(MHD_LIBS)
 sbin_PROGRAMS += paddock-executor
 paddock_executor_SOURCES = src/executor/main.c
 paddock_executor_LDADD = $(EXECUTOR_LDADD)
+
+# For tests/integration/test_executor.py: the same daemon over the real agent in a bare pid namespace.
+noinst_PROGRAMS += tests/lib/paddock-executor-unshare
+tests_lib_paddock_executor_unshare_SOURCES = src/executor/main.c tests/lib/unshare_provider.c
+tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)

@@ -61,8 +61,6 @@ static void on_changed(void *arg, struct instance *i)
 {
 	struct executor *x = arg;
 
-	log_kv(LOG_INFO, "instance_changed", "instance", instance_id(i), "state", instance_state_name(instance_state(i)),
-		"err", *instance_error_message(i) ? instance_error_message(i) : NULL, NULL);
 	commands_instance_changed(x->commands, i);   /* first: the ends of its commands are reported before its own */
 	reports_instance(x->reports, instance_id(i), instance_version(i));
 	watch_tell(&x->instance_watches);
