@@ -54,7 +54,8 @@ static enum request_field field_of(const char *s, size_t n)
 	return FIELD_COUNT;
 }
 
-static void collect(struct request *q, char *const *envp)
+/* -1: out of memory. */
+static int collect(struct request *q, char *const *envp)
 {
 	bool seen[FIELD_COUNT] = { false };
 
@@ -69,10 +70,11 @@ static void collect(struct request *q, char *const *envp)
 			q->doubled = f;
 		if (strlen(value) > LIMIT_HEADER_BYTES)
 			q->too_long = f;
-		else if (*value && !seen[f])
-			q->fields[f] = value;
+		else if (*value && !seen[f] && !(q->fields[f] = arena_dup(q->arena, value)))
+			return -1;
 		seen[f] = true;
 	}
+	return 0;
 }
 
 static enum request_method method_of(const char *s)
@@ -102,7 +104,8 @@ struct request *request_new(struct arena *a, char *const *envp, request_read_fn 
 	q->doubled = q->too_long = FIELD_COUNT;
 	q->read = read;
 	q->read_arg = arg;
-	collect(q, envp);
+	if (collect(q, envp) < 0)
+		return NULL;
 	q->method = method_of(q->fields[FIELD_METHOD]);
 	id = q->fields[FIELD_REQUEST_ID];
 	q->id = id && header_request_id_ok(id) ? id : own_id(a);

@@ -26,7 +26,7 @@ struct request;
 typedef int request_read_fn(void *arg, void *p, int n);
 
 /* Collects; never refuses, so that even a bad request has a method, a path and an id for its log line. NULL: out of memory.
- * envp ("NAME=value", NULL-terminated) is borrowed as long as the request lives. */
+ * What is needed of envp ("NAME=value", NULL-terminated) is copied: libfcgi frees it with the connection, before the log line is written. */
 struct request *request_new(struct arena *a, char *const *envp, request_read_fn *read, void *arg);
 
 /* Refuses doubled or over-long parameters, a missing request id, a bad target or content length. */

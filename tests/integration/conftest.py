@@ -1,6 +1,6 @@
 """paddock-api as it is built, with a PostgreSQL cluster of its own and a stand-in for the executor. No nginx: a FastCGI client takes its place.
 
-PADDOCK_BUILD names the build directory (default: the working directory). Skipped when it has no sbin program."""
+PADDOCK_BUILD names the build directory (default: the working directory). Skipped when it has no paddock-api and paddockctl."""
 
 import hashlib
 import os
@@ -39,8 +39,8 @@ class Database:
     def __init__(self, path, conf):
         self.dir = path
         self.tool("start")
-        ctl = os.path.join(BUILD, "paddockctl")
-        subprocess.run([ctl, "--config", conf, "migrate", "--dir", os.path.join(TOP, "sql")], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        subprocess.run([os.path.join(BUILD, "paddockctl"), "--config", conf, "migrate", "--dir", os.path.join(TOP, "sql")], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
 
     def tool(self, verb):
         done = subprocess.run(["sh", os.path.join(TOP, "tests", "lib", "pg.sh"), verb, self.dir], check=False, timeout=60)
@@ -60,7 +60,7 @@ class Api:
         self.root, self.db, self.executor = root, db, executor
         self.sock, self.conf, self.log = root + "/api.sock", root + "/paddock.ini", root + "/api.log"
         self.pepper = secrets.token_bytes(32)
-        self.process = None
+        self.process, self.count = None, 0
         os.mkdir(root + "/keys", 0o700)
         with open(os.open(root + "/keys/pepper", os.O_WRONLY | os.O_CREAT, 0o400), "wb") as f:
             f.write(self.pepper)
@@ -70,11 +70,12 @@ class Api:
         """Writes the configuration; options are section_key=value."""
         values = {"service": {"log_level": "info"}, "paths": {"keys": self.root + "/keys"},
                   "database": {"conninfo": '"host=%s dbname=paddock user=paddock_api"' % self.db_dir(), "connect_timeout_ms": 1000},
-                  "api": {"socket": self.sock, "socket_group": "root", "workers": 3, "drain_ms": 4000}, "executor": {"socket": self.executor_path()},
+                  "api": {"socket": self.sock, "socket_group": "root", "workers": 3, "drain_ms": 4000, "max_requests": 1000000}, "executor": {"socket": self.executor_path()},
                   "janitor": {}}
         for name, value in options.items():
             section, _, key = name.partition("_")
             values[section][key] = value
+        self.count = values["api"]["workers"]
         with open(self.conf + ".new", "w", encoding="utf-8") as f:
             for section, keys in values.items():
                 f.write("[%s]\n" % section + "".join("%s = %s\n" % kv for kv in keys.items()))
@@ -102,6 +103,7 @@ class Api:
                 assert self.process.poll() is None, self.tail()
                 return False
         wait_for("paddock-api answers", live)
+        wait_for("all workers are there", lambda: len(self.workers()) == self.count)
 
     def stop(self, sig=signal.SIGTERM, timeout=15):
         if self.process and self.process.poll() is None:

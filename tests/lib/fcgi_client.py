@@ -53,7 +53,7 @@ def connect(path, timeout=20):
 
 
 def read_answer(s):
-    """Reads to the END record. ConnectionError when the connection ends before it: the request was dropped."""
+    """Reads to the END record, then closes, as nginx does. ConnectionError when the connection ends before it: the request was dropped."""
     data, out = b"", b""
     while True:
         while len(data) >= 8:
@@ -64,6 +64,7 @@ def read_answer(s):
                 out += data[8:8 + n]
             data, ended = data[8 + n + pad:], kind == END
             if ended:
+                s.close()
                 return Answer(out)
         more = s.recv(65536)
         if not more:
