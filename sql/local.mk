@@ -4,5 +4,6 @@ dist_sql_DATA = \
 	sql/roles.sql \
 	sql/0001_tables.sql \
 	sql/0002_runs.sql \
-	sql/0003_commands.sql
+	sql/0003_commands.sql \
+	sql/0004_plans.sql
 EXTRA_DIST += tests/lib/pg.sh

@@ -25,4 +25,4 @@ paddockctl_SOURCES = \
 	src/ctl/ctl_runs.c \
 	src/ctl/ctl_tokens.c \
 	src/ctl/ctl_users.c
-paddockctl_LDADD = libctl.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
+paddockctl_LDADD = libctl.a $(DOMAIN_LDADD)

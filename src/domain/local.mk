@@ -24,3 +24,16 @@ libdomain_a_SOURCES = \
 	src/domain/runs.c src/domain/runs.h \
 	src/domain/tokens.c src/domain/tokens.h \
 	src/domain/users.c src/domain/users.h
+DOMAIN_LDADD = libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
+
+# Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
+EXTRA_DIST += tests/lib/scripted_executor.py
+if HAVE_CMOCKA
+DOMAIN_TESTS = tests/unit/test_domain
+check_PROGRAMS += $(DOMAIN_TESTS)
+STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
+STAND_SOURCES = tests/lib/stand.c tests/lib/stand.h
+tests_unit_test_domain_SOURCES = tests/unit/test_domain.c $(STAND_SOURCES)
+tests_unit_test_domain_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+endif
