@@ -11,7 +11,6 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "base/str.h"
 #include "core/unixsock.h"
 #include "executor/http_priv.h"
@@ -153,39 +152,35 @@ static struct request *request_new(struct http *h, struct MHD_Connection *c, con
 	return r;
 }
 
-/* The first call for a request: its headers are there. */
-static enum MHD_Result on_headers(struct request *r)
-{
-	int64_t length = 0;
-	const char *text = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
-
-	if (!r->route) {
-		http_answer_problem(r, r->status, r->status == 403 ? "forbidden" : r->status == 404 ? "not_found" : "method_not_allowed", "no such route");
-		return MHD_YES;
-	}
-	if (text && (num_i64(text, 0, INT64_MAX, &length) < 0 || (uint64_t)length > r->route->max_body)) {
-		http_answer_problem(r, 413, "too_large", "the body is larger than this route takes");
-	}
-	return r->dead ? MHD_NO : MHD_YES;
-}
-
 static enum MHD_Result on_body(struct request *r, const char *data, size_t *n)
 {
-	if (!r->answered && buf_add(&r->body, data, *n) < 0 && !r->too_large)
+	/* What is too large is read to its end all the same: the peer is ours, and it sees the answer instead of a broken pipe. */
+	if (!r->too_large && buf_add(&r->body, data, *n) < 0)
 		r->too_large = true;
 	*n = 0;
 	return MHD_YES;
 }
 
+static void answer_no_route(struct request *r)
+{
+	const char *code = r->status == 403 ? "forbidden" : r->status == 404 ? "not_found" : "method_not_allowed";
+
+	http_answer_problem(r, r->status, code, "no such route for this caller");
+}
+
 static void dispatch(struct request *r)
 {
-	void (*fn)(struct executor *x, struct request *q) = r->next ? r->next : r->route->handle;
+	void (*next)(struct executor *x, struct request *q) = r->next;
 
 	r->next = NULL;
-	if (r->too_large)
+	if (next)
+		next(r->http->x, r);
+	else if (!r->route)
+		answer_no_route(r);
+	else if (r->too_large)
 		http_answer_problem(r, 413, "too_large", "the body is larger than this route takes");
 	else
-		fn(r->http->x, r);
+		r->route->handle(r->http->x, r);
 	if (!r->answered && !r->asleep)
 		http_answer_problem(r, 500, "internal", "no answer");
 }
@@ -198,7 +193,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	(void)version;
 	if (!r) {
 		r = *req_cls = request_new(cls, c, url, method);
-		return r ? on_headers(r) : MHD_NO;
+		return r ? MHD_YES : MHD_NO;
 	}
 	if (*n > 0)
 		return on_body(r, data, n);

@@ -40,3 +40,4 @@ paddock_executor_LDADD = $(EXECUTOR_LDADD)
 noinst_PROGRAMS += tests/lib/paddock-executor-unshare
 tests_lib_paddock_executor_unshare_SOURCES = src/executor/main.c tests/lib/unshare_provider.c
 tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)
+EXTRA_DIST += tests/integration/test_executor.py tests/lib/executor.py

@@ -1,0 +1,126 @@
+"""One paddock-executor over the real agent in bare pid namespaces (tests/lib/unshare_provider.c): start, kill, talk. Needs root."""
+
+import base64
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=60):
+        super().__init__("x", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class Executor:
+    def __init__(self, build, **options):
+        self.build = build
+        self.root = tempfile.mkdtemp(prefix="pdk-x-")
+        os.chmod(self.root, 0o755)
+        self.sock = self.root + "/e.sock"
+        self.process = None
+        self.log = self.root + "/log"
+        os.mkdir(self.root + "/a", 0o755)
+        values = {"paths": {"state": self.root + "/state", "workspaces": self.root}, "executor": {"socket": self.sock},
+                  "container": {"agent_dir": self.root + "/a", "agent": build + "/paddock-agent"}}
+        for name, value in options.items():
+            values["executor"][name] = value
+        with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
+            for section, keys in values.items():
+                f.write("[%s]\n" % section + "".join("%s=%s\n" % kv for kv in keys.items()))
+
+    def spawn(self):
+        out = open(self.log, "ab")
+        return subprocess.Popen([self.build + "/tests/lib/paddock-executor-unshare", "--config", self.root + "/paddock.ini"], stdout=out, stderr=out,
+                                start_new_session=True)
+
+    def start(self):
+        self.process = self.spawn()
+        end = time.monotonic() + 10
+        while True:
+            try:
+                if self.call("GET", "/healthz").status == 200:
+                    return self
+            except OSError:
+                pass
+            assert self.process.poll() is None, open(self.log).read()[-2000:]
+            assert time.monotonic() < end, "the executor did not start"
+            time.sleep(0.01)
+
+    def kill(self, sig=signal.SIGKILL):
+        self.process.send_signal(sig)
+        self.process.wait(20)
+
+    def close(self):
+        if self.process.poll() is None:
+            try:
+                for i in self.call("GET", "/v1/instances").json["items"]:
+                    self.call("DELETE", "/v1/instances/%s?wait_ms=5000" % i["id"])
+            finally:
+                self.kill(signal.SIGTERM)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def connection(self, timeout=60):
+        return UnixConnection(self.sock, timeout)
+
+    def call(self, method, path, body=None, headers=None, timeout=60):
+        c = self.connection(timeout)
+        try:
+            c.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
+            return Answer(c.getresponse())
+        finally:
+            c.close()
+
+    def put(self, instance, command, cid=None, **fields):
+        cid = cid or str(uuid.uuid4())
+        body = {"instance": instance, "create": {"workspace": "w"}, "cwd": "/tmp", "timeout_ms": 60000, "record": {"id": cid, "run_id": "r"}}
+        body["argv" if isinstance(command, list) else "command"] = command
+        body.update(fields)
+        return cid, self.call("PUT", "/v1/commands/" + cid, {k: v for k, v in body.items() if v is not None})
+
+    def run(self, instance, command, **fields):
+        cid, answer = self.put(instance, command, **fields)
+        assert answer.status in (200, 201), answer.body
+        return self.call("GET", "/v1/commands/%s/result" % cid)
+
+    def events(self, cid, start=0, headers=None, query=""):
+        """The events of a stream from a cursor, as they come."""
+        c = self.connection()
+        try:
+            c.request("GET", "/v1/commands/%s/ndjson?from=%d%s" % (cid, start, query), headers=headers or {})
+            r = c.getresponse()
+            assert r.status == 200, r.read()
+            for line in r:
+                if line.strip():
+                    yield json.loads(line)
+        finally:
+            c.close()
+
+    def state(self, cid):
+        return self.call("GET", "/v1/commands/" + cid).json
+
+
+def piece(event):
+    """The bytes of a stdout or stderr event."""
+    return event["text"].encode() if "text" in event else base64.b64decode(event["base64"])
