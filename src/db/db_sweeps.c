@@ -87,7 +87,8 @@ int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool
 static const struct db_stmt cleanup_later = {
 	"cleanup_later",
 	"UPDATE runs SET cleanup_error = $2::text, cleanup_tries = CASE WHEN $2::text IS NULL THEN 0 ELSE cleanup_tries + 1 END, "
-	"cleanup_next_at = clock_timestamp() + CASE WHEN $2::text IS NULL THEN $3::bigint ELSE least($4::bigint, $3::bigint * (1::bigint << least(cleanup_tries, 20))) END * interval '1 ms' "
+	"cleanup_next_at = clock_timestamp() + CASE WHEN $2::text IS NULL THEN $3::bigint ELSE "
+	"least($4::bigint, $3::bigint * (1::bigint << least(cleanup_tries, 20))) END * interval '1 ms' "
 	"WHERE id = $1::uuid AND cleanup_pending",
 	true,
 };

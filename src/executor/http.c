@@ -186,7 +186,7 @@ static void dispatch(struct request *r)
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *version,
-                                  const char *data, size_t *n, void **req_cls)
+		const char *data, size_t *n, void **req_cls)
 {
 	struct request *r = *req_cls;
 

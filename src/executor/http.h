@@ -78,7 +78,7 @@ void *request_state(const struct request *r);
 /* read: puts at most max bytes into dst; 0: nothing now, called again after request_wake() or the idle time. It works on the request's state.
  * length: of the whole body, or HTTP_UNSIZED (chunked). */
 void http_stream(struct request *r, int status, const char *content_type, uint64_t length,
-                 ssize_t (*read)(struct request *r, char *dst, size_t max));
+		ssize_t (*read)(struct request *r, char *dst, size_t max));
 void http_stream_idle(struct request *r, int64_t ms);   /* longest sleep of the stream; default HTTP_IDLE_MS */
 #define HTTP_IDLE_MS 15000
 

@@ -226,7 +226,7 @@ static ssize_t on_read(void *cls, uint64_t pos, char *dst, size_t max)
 }
 
 void http_stream(struct request *r, int status, const char *content_type, uint64_t length,
-                 ssize_t (*read)(struct request *r, char *dst, size_t max))
+		ssize_t (*read)(struct request *r, char *dst, size_t max))
 {
 	bool sized = length != HTTP_UNSIZED;
 

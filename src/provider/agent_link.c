@@ -408,7 +408,7 @@ static int listen_in(struct agent_link *k, const char *dir, err_t **err)
 }
 
 struct agent_link *agent_link_new(struct loop *l, const char *dir, const struct agent_link_limits *limits,
-                                  const struct agent_link_events *ev, void *arg, err_t **err)
+		const struct agent_link_events *ev, void *arg, err_t **err)
 {
 	struct agent_link *k = calloc(1, sizeof(*k));
 

@@ -48,7 +48,7 @@ struct agent_link_events {
 /* Makes dir (mode 0711; it may exist, its parent must) and listens at dir/s (mode 0666; a stale socket is replaced). dir is copied, at most
  * 100 bytes. Connections wait unread until agent_link_expect(). */
 struct agent_link *agent_link_new(struct loop *l, const char *dir, const struct agent_link_limits *limits,
-                                  const struct agent_link_events *ev, void *arg, err_t **err);
+		const struct agent_link_events *ev, void *arg, err_t **err);
 /* Closes, removes the socket when `remove` (the instance is gone; else the agent keeps dialling for the next executor). No callback. NULL is fine. */
 void agent_link_free(struct agent_link *k, bool remove);
 
