@@ -5,13 +5,23 @@
 #include "fcgi/auth.h"
 #include "fcgi/page.h"
 
+/* Left out: 0, the default. */
+static int read_lease_ms(const json_t *o, int64_t *ret, err_t **err)
+{
+	if (json_get_i64(o, "lease_ms", false, INT64_MIN, INT64_MAX, ret, err) < 0)
+		return -1;
+	if (json_has(o, "lease_ms") && *ret <= 0)
+		return err_set(err, ERR_REFUSED, "bad_lease", "lease_ms must be positive");
+	return 0;
+}
+
 /* {worker_id, lease_ms} of o. */
 static int read_claim(const json_t *o, struct run_claim *ret, err_t **err)
 {
 	*ret = (struct run_claim){ 0 };
 	if (json_get_str(o, "worker_id", true, &ret->worker_id, err) < 0)
 		return -1;
-	return json_get_i64(o, "lease_ms", false, INT64_MIN, INT64_MAX, &ret->lease_ms, err);
+	return read_lease_ms(o, &ret->lease_ms, err);
 }
 
 static int read_new(struct call *c, struct run_new *n, struct run_claim *cl, err_t **err)
@@ -127,7 +137,7 @@ int res_runs_heartbeat(struct call *c, err_t **err)
 	json_t *o = NULL;
 
 	if (json_only_keys(c->body, keys, err) < 0 || json_get_str(c->body, "lease_token", true, &token, err) < 0 ||
-	    json_get_i64(c->body, "lease_ms", false, INT64_MIN, INT64_MAX, &lease_ms, err) < 0)
+	    read_lease_ms(c->body, &lease_ms, err) < 0)
 		return -1;
 	if (runs_heartbeat(c->ctx->domain, &c->caller, c->params[0], token, lease_ms, &o, err) < 0)
 		return -1;

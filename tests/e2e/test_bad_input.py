@@ -69,7 +69,7 @@ EXECUTE = [
     ("both", b'{"command":"true","argv":["true"]}', (400, 422), None),
     ("command is a number", b'{"command":1}', (400, 422), None),
     ("command is empty", b'{"command":""}', (400, 422), None),
-    ("NUL in the command", b'{"command":"true\\u0000"}', 422, None),
+    ("NUL in the command", b'{"command":"true\\u0000"}', (400, 422), None),
     ("argv empty", b'{"argv":[]}', (400, 422), None),
     ("argv of numbers", b'{"argv":[1]}', (400, 422), None),
     ("argv[0] empty", b'{"argv":[""]}', (400, 422), None),
@@ -84,7 +84,7 @@ EXECUTE = [
     ("cwd with ..", b'{"command":"true","cwd":"/home/user/workspace/../../x"}', 422, "bad_cwd"),
     ("cwd with .", b'{"command":"true","cwd":"/home/./user"}', 422, "bad_cwd"),
     ("cwd of another home", b'{"command":"true","cwd":"~root"}', 422, "bad_cwd"),
-    ("NUL in cwd", b'{"command":"true","cwd":"/tmp\\u0000"}', 422, "bad_cwd"),
+    ("NUL in cwd", b'{"command":"true","cwd":"/tmp\\u0000"}', (400, 422), None),
     ("cwd too long", b'{"command":"true","cwd":"/%s"}' % (b"a/" * 2100), 422, "bad_cwd"),
     ("time-out 0", b'{"command":"true","timeout_ms":0}', 422, None),
     ("time-out -1", b'{"command":"true","timeout_ms":-1}', 422, None),
@@ -207,7 +207,7 @@ def test_lists_hold_own_things_only(user, other, theirs):
     assert theirs[0] not in ids
 
 
-@pytest.mark.parametrize("token", [None, "", "x", "pdk_000000000000_" + "A" * 43, "pdk_000000000000_" + "0" * 64, "\u00e9", "pdk_" + "f" * 5000])
+@pytest.mark.parametrize("token", [None, "", "x", "pdk_000000000000_" + "A" * 43, "pdk_000000000000_" + "0" * 64, "\u00e9", pytest.param("pdk_" + "f" * 5000, id="5000 bytes")])
 def test_bad_tokens(inst, user, unchanged, theirs, run, token):
     headers = {"Authorization": ("Bearer " + token).encode("utf-8")} if token is not None else {}
     stranger = inst.anonymous()
@@ -252,7 +252,7 @@ def lease_calls(client, run_id, token):
     yield client.post(base + "/finish", {"lease_token": token, "status": "completed"})
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "A" * 43, "é", "0" * 10000])
+@pytest.mark.parametrize("wrong", ["", "x", "A" * 43, "é", pytest.param("0" * 10000, id="10000 bytes")])
 def test_wrong_lease_tokens(user, run, unchanged, wrong):
     for answer in lease_calls(user, run[0], wrong):
         assert answer.status in (400, 409, 422), answer
@@ -322,7 +322,7 @@ def test_unknown_paths(user, unchanged, path):
     assert b"nginx/" not in answer.body
 
 
-@pytest.mark.parametrize("ident", ["x", "1", "0", "-1", SOMEONE[:-1], SOMEONE + "0", SOMEONE.upper() + "x", "{%s}" % SOMEONE, "..", "%00", "'", "a" * 3000,
+@pytest.mark.parametrize("ident", ["x", "1", "0", "-1", SOMEONE[:-1], SOMEONE + "0", SOMEONE.upper() + "x", "{%s}" % SOMEONE, "..", "%00", "'", pytest.param("a" * 3000, id="3000 bytes"),
                                    SOMEONE.replace("-", ""), str(uuid.uuid4())])
 def test_bad_ids(user, unchanged, ident):
     for path in ("/api/runs/%s", "/api/commands/%s", "/api/commands/%s/events", "/api/commands/%s/stdout"):
@@ -355,7 +355,7 @@ def test_content_types_that_are(user, kind):
     assert answer.status == 200, answer
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=-1", "limit=x", "limit=1e1", "cursor=x", "cursor=" + "A" * 500, "status=weird", "foo=1", "limit=1&limit=2"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=-1", "limit=x", "limit=1e1", "cursor=x", pytest.param("cursor=" + "A" * 500, id="cursor of 500 bytes"), "status=weird", "foo=1", "limit=1&limit=2"])
 def test_bad_queries(user, query):
     answer = user.get("/api/runs?" + query)
     assert answer.status in (400, 422) and answer.code, answer

@@ -437,6 +437,7 @@ class Instance:
         self.runtime = "/run/paddock" + self.suffix
         self.logs = "/var/log/paddock" + self.suffix
         self._names = itertools.count()
+        self._psql = None
         self._salt = "%x" % (time.time_ns() // 1000000 % 0xfffffff)
 
     @classmethod
@@ -456,9 +457,31 @@ class Instance:
         return done.stdout if check else done
 
     def sql(self, query):
-        """Rows of a query as dicts, through the read-only role."""
-        out = self.ctl("sql", "-X", "-q", "-A", "-t", "-c", "SELECT coalesce(json_agg(t), '[]') FROM (%s) t" % query)
-        return json.loads(out)
+        """Rows of a query as dicts, through the read-only role. One psql is kept; a new one is tried while the database is away."""
+        end = time.monotonic() + 30
+        while True:
+            try:
+                return json.loads(self._psql_line("SELECT coalesce(json_agg(t), '[]') FROM (%s) t" % query))
+            except (OSError, EOFError) as error:
+                self._psql = None
+                if time.monotonic() > end:
+                    raise AssertionError("no answer from the database: %s" % error) from error
+                time.sleep(0.2)
+
+    def _psql_line(self, query):
+        if self._psql is None or self._psql.poll() is not None:
+            self._psql = subprocess.Popen([self.prefix + "/bin/paddockctl", "sql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"], text=True,
+                                          env=self.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._psql.stdin.write("\\pset format unaligned\nSELECT replace((%s)::text, E'\\n', '') \\g\n" % query)
+        self._psql.stdin.flush()
+        line = self._psql.stdout.readline()
+        if not line:
+            error = self._psql.stderr.read()
+            self._psql.wait()
+            if "ERROR:" in error and "terminating connection" not in error:
+                raise AssertionError(error)
+            raise EOFError(error)
+        return line
 
     def value(self, query):
         rows = self.sql(query)
