@@ -109,15 +109,12 @@ static int connect_now(struct db *d, err_t **err)
 	return d->any_schema ? 0 : db_schema_check(d, err);
 }
 
-/* An idle connection that has something to read was closed by the server (or told to go): better seen now than after sending. */
+/* A server has nothing to say on an idle connection but that it goes (or, rarely, that a setting changed): better seen now, when nothing has
+ * been sent and a new connection is all that it takes. */
 static bool idle_broken(struct db *d)
 {
 	struct pollfd p = { .fd = PQsocket(d->conn), .events = POLLIN };
-	if (PQstatus(d->conn) == CONNECTION_BAD)
-		return true;
-	if (poll(&p, 1, 0) <= 0)
-		return false;
-	return !PQconsumeInput(d->conn) || PQstatus(d->conn) == CONNECTION_BAD || PQtransactionStatus(d->conn) == PQTRANS_UNKNOWN;
+	return PQstatus(d->conn) == CONNECTION_BAD || poll(&p, 1, 0) != 0;
 }
 
 static void notice(void *arg, const PGresult *r)
