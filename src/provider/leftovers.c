@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/cleanup.h"
@@ -86,6 +87,15 @@ static void each_pid(void (*fn)(void *arg, pid_t pid), void *arg)
 			fn(arg, (pid_t)pid);
 }
 
+/* Another installation's processes on the same machine belong to another account. */
+static bool is_ours(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	return str_fmt(path, sizeof(path), "/proc/%d", (int)pid) == 0 && stat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
 /* True when the process sees itself in more than one pid namespace: it lives inside a container. */
 static bool is_contained(pid_t pid)
 {
@@ -106,7 +116,7 @@ static bool bears(pid_t pid, const char *name, const char *id)
 	size_t n = 0;
 	bool found = false;
 
-	if (read_proc(pid, "cmdline", &text, &n) < 0)
+	if (!is_ours(pid) || read_proc(pid, "cmdline", &text, &n) < 0)
 		return false;
 	for (size_t at = 0; at < n && !found; at += strlen(text + at) + 1)
 		found = (name[0] && str_eq(text + at, name)) || (id[0] && str_eq(text + at, id));
@@ -212,7 +222,7 @@ static void name_of(void *arg, pid_t pid)
 	const char *last = "";
 	size_t n = 0;
 
-	if (read_proc(pid, "cmdline", &text, &n) < 0 || n == 0 || !str_suffix(text, "conmon") || is_contained(pid))
+	if (!is_ours(pid) || read_proc(pid, "cmdline", &text, &n) < 0 || n == 0 || !str_suffix(text, "conmon") || is_contained(pid))
 		return;
 	for (size_t at = 0; at < n; at += strlen(text + at) + 1) {
 		if (str_eq(last, "-n") && str_prefix(text + at, s->prefix))

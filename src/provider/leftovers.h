@@ -1,5 +1,5 @@
 /* leftovers.h - what may remain of a container below the engine's own view, after the engine was killed in mid-create:
- * conmon and `runc init` processes, and the runtime's state directory. Reads /proc; blocking, some milliseconds. */
+ * conmon and `runc init` processes of our own account, and the runtime's state directory. Reads /proc; blocking, some milliseconds. */
 #ifndef PADDOCK_PROVIDER_LEFTOVERS_H
 #define PADDOCK_PROVIDER_LEFTOVERS_H
 
