@@ -1,6 +1,7 @@
 # docs
 EXTRA_DIST += CONTRIBUTING.md NEWS SECURITY.md \
 	docs/ARCHITECTURE.md \
+	docs/agent-protocol.md \
 	docs/container.md \
 	docs/examples.md \
 	docs/executor-api.md \
