@@ -136,10 +136,12 @@ void http_answer_problem_with(struct request *r, int status, const char *code, c
 {
 	struct buf b = BUF_INIT(64u << 10);
 
-	buf_addf(&b, "{\"title\":\"%s\",\"status\":%d,\"detail\":", MHD_get_reason_phrase_for((unsigned)status), status);
+	buf_addf(&b, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":", MHD_get_reason_phrase_for((unsigned)status), status);
 	json_quote(&b, detail, strlen(detail));
 	buf_adds(&b, ",\"code\":");
 	json_quote(&b, code, strlen(code));
+	buf_adds(&b, ",\"request_id\":");
+	json_quote(&b, request_id(r), strlen(request_id(r)));
 	if (key) {
 		buf_addf(&b, ",\"%s\":", key);
 		json_quote(&b, value, strlen(value));

@@ -37,7 +37,7 @@ def test_examples(inst, user, tmp_path):
         else:
             wanted.setdefault(number, []).append(body)
     done = subprocess.run(["bash", "-c", "\n".join(script)], capture_output=True, text=True, timeout=240, cwd=tmp_path,
-                          env=inst.environment(PATH=inst.prefix + "/bin:" + os.environ["PATH"]))
+                          env=inst.environment(PATH=inst.prefix + "/bin:/usr/bin:/bin"))
     outputs = dict(zip((int(n) for n in re.findall(r"^@@(\d+)$", done.stdout, re.M)), re.split(r"^@@\d+\n", done.stdout, flags=re.M)[1:]))
     last = max(outputs) if outputs else None
     assert done.returncode == 0, "block %s failed:\n%s\n%s" % (last, outputs.get(last), done.stderr[-3000:])
