@@ -189,7 +189,8 @@ void execs_child_ended(pid_t pid)
 		killer_strays();
 	if (e->state != EXEC_ENDED)
 		leader_status(e, SIGKILL);
-	maybe_tell_end(e);
+	if (e->end.why != MSG_WHY_NONE)   /* else it was told when the leader was reaped */
+		maybe_tell_end(e);
 }
 
 /* ---- frames of the executor ---- */

@@ -26,10 +26,11 @@ void rand_hex(char *dst, size_t nbytes)
 {
 	static const char hex[] = "0123456789abcdef";
 
+	/* The bytes lie in the upper half until their digits are written from the left: one system call. */
+	rand_bytes(dst + nbytes, nbytes);
 	for (size_t i = 0; i < nbytes; i++) {
-		uint8_t b;
+		uint8_t b = (uint8_t)dst[nbytes + i];
 
-		rand_bytes(&b, 1);
 		dst[2 * i] = hex[b >> 4];
 		dst[2 * i + 1] = hex[b & 15];
 	}

@@ -28,7 +28,7 @@ static void live_free(struct live *v)
 	free(v);
 }
 
-struct command *command_new_ended(struct commands *cs, const char *cid, err_t **err)
+struct command *command_new_ended(struct commands *cs, const char *cid, const struct steps *st, err_t **err)
 {
 	struct command *c = calloc(1, sizeof *c);
 
@@ -38,6 +38,7 @@ struct command *command_new_ended(struct commands *cs, const char *cid, err_t **
 		return NULL;
 	}
 	c->cs = cs;
+	c->st = *st;
 	c->ended = true;
 	report_init(&c->report, REPORT_COMMAND, c->node.id);
 	c->report.version = COMMAND_VERSION_ENDED;
@@ -48,7 +49,7 @@ struct command *command_new_ended(struct commands *cs, const char *cid, err_t **
 struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err)
 {
 	struct live *v = calloc(1, sizeof *v);
-	struct command *c = v ? command_new_ended(cs, cid, err) : NULL;
+	struct command *c = v ? command_new_ended(cs, cid, st, err) : NULL;
 
 	if (!c) {
 		free(v);
@@ -56,7 +57,7 @@ struct command *command_new(struct commands *cs, const char *cid, const struct s
 		close(log_fd);
 		return NULL;
 	}
-	*v = (struct live){ .c = c, .st = *st, .log_fd = log_fd, .spec = spec };
+	*v = (struct live){ .c = c, .log_fd = log_fd, .spec = spec };
 	list_init(&v->node);
 	feed_init(&v->feed);
 	v->feed.eof = st->stdin_eof;
@@ -80,13 +81,15 @@ void command_free(struct command *c)
 	live_free(c->live);
 	report_drop(c->cs->reports, &c->report);
 	idmap_del(&c->cs->map, &c->node);
+	free(c->record);
 	free(c);
 }
 
 /* --- the end --- */
 
-static void log_end(const struct command *c, const struct steps *st)
+static void log_end(const struct command *c)
 {
+	const struct steps *st = &c->st;
 	char code[16], bytes[48], ms[24];
 
 	(void)str_fmt(code, sizeof code, "%d", st->end.signal ? -st->end.signal : st->end.exit_code);
@@ -101,7 +104,7 @@ static void release(struct command *c)
 {
 	struct live *v = c->live;
 
-	if (v->st.stdin_open)
+	if (c->st.stdin_open)
 		journal_spool_remove(c->cs->journal, c->node.id);
 	list_del(&v->node);
 	c->cs->n_open--;
@@ -126,17 +129,17 @@ static void write_end(struct command *c)
 	struct output *o = v->o;
 	cleanup_err err_t *e = NULL;
 
-	if (steps_end(v->log_fd, &v->st, &v->end, &e) < 0) {
+	if (steps_end(v->log_fd, &c->st, &v->end, &e) < 0) {
 		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
-		v->st.ended = false;
+		c->st.ended = false;
 		loop_timer_set(v->retry, END_RETRY_MS);
 		return;
 	}
 	FAULT_POINT("command_end_written");
 	c->ended = true;
-	log_end(c, &v->st);
-	if (v->st.handed_ms)
-		(void)instances_exec_ack(c->cs->instances, v->st.instance, c->node.id, NULL);   /* lost with the connection: asked for again */
+	log_end(c);
+	if (c->st.handed_ms)
+		(void)instances_exec_ack(c->cs->instances, c->st.instance, c->node.id, NULL);   /* lost with the connection: asked for again */
 	output_ref(o);
 	release(c);
 	c->report.version = COMMAND_VERSION_ENDED;
@@ -233,21 +236,21 @@ static const struct pump_events pump_events = { on_grown, on_closed };
 void command_start(struct command *c)
 {
 	struct live *v = c->live;
-	struct instance *i = c->cs->instances ? instances_find(c->cs->instances, v->st.instance) : NULL;
+	struct instance *i = c->cs->instances ? instances_find(c->cs->instances, c->st.instance) : NULL;
 	cleanup_err err_t *e = NULL;
 
 	if (!i || instance_state(i) != INSTANCE_IS_READY || v->ending)
 		return;
-	if (v->st.kill != REASON_NONE) {
+	if (c->st.kill != REASON_NONE) {
 		finish_cancelled(c, false);
 		return;
 	}
-	if (v->st.handed_ms == 0 && steps_handed(v->log_fd, &v->st, &e) < 0) {
+	if (c->st.handed_ms == 0 && steps_handed(v->log_fd, &c->st, &e) < 0) {
 		log_kv(LOG_ERROR, "command_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 		finish_not_started(c, START_EXEC_FAILED);
 		return;
 	}
-	if (spec_exec(v->spec, c->node.id, c->cs->instances, v->st.stdin_open, &e) == 0) {
+	if (spec_exec(v->spec, c->node.id, c->cs->instances, c->st.stdin_open, &e) == 0) {
 		FAULT_POINT("command_handed");
 		return;
 	}
@@ -261,7 +264,7 @@ static void push_stdin(struct command *c)
 {
 	struct live *v = c->live;
 
-	if (feed_push(&v->feed, c->cs->instances, v->st.instance, c->node.id) < 0)
+	if (feed_push(&v->feed, c->cs->instances, c->st.instance, c->node.id) < 0)
 		loop_timer_set(c->cs->feed_again, 100);
 }
 
@@ -271,12 +274,12 @@ static void note_start(struct command *c, const struct exec_started *s)
 	cleanup_err err_t *e = NULL;
 	char pg[16];
 
-	if (v->st.started_ms)
+	if (c->st.started_ms)
 		return;
-	if (steps_started(v->log_fd, &v->st, s->started_wall_ms, s->pgid, &e) < 0)
+	if (steps_started(v->log_fd, &c->st, s->started_wall_ms, s->pgid, &e) < 0)
 		log_kv(LOG_WARN, "command_start_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 	(void)str_fmt(pg, sizeof pg, "%d", s->pgid);
-	log_kv(LOG_INFO, "command_started", "command", c->node.id, "instance", v->st.instance, "pg", pg, NULL);
+	log_kv(LOG_INFO, "command_started", "command", c->node.id, "instance", c->st.instance, "pg", pg, NULL);
 	c->report.version = COMMAND_VERSION_STARTED;
 	report_later(c->cs->reports, &c->report);
 }
@@ -298,19 +301,19 @@ void command_started(struct command *c, const struct exec_started *s, int out_fd
 	note_start(c, s);
 	spec_free(v->spec);
 	v->spec = NULL;
-	if (v->st.stdin_open) {
+	if (c->st.stdin_open) {
 		if (s->adopted)
 			feed_taken(&v->feed, s->stdin_taken, FEED_WINDOW_FIRST, true);
 		push_stdin(c);
 	}
-	if (v->st.kill != REASON_NONE)
-		(void)instances_exec_kill(c->cs->instances, v->st.instance, c->node.id, NULL);
+	if (c->st.kill != REASON_NONE)
+		(void)instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL);
 	output_tell(v->o);
 }
 
 static bool is_doomed(const struct command *c)
 {
-	struct instance *i = instances_find(c->cs->instances, c->live->st.instance);
+	struct instance *i = instances_find(c->cs->instances, c->st.instance);
 
 	return i && (instance_state(i) == INSTANCE_DESTROYING || instance_state(i) == INSTANCE_IS_GONE);
 }
@@ -319,7 +322,7 @@ void command_exited(struct command *c, const struct exec_exited *e)
 {
 	struct outcome o;
 
-	outcome_of_exit(e, c->live->st.kill, is_doomed(c), &o);
+	outcome_of_exit(e, c->st.kill, is_doomed(c), &o);
 	finish(c, &o);
 }
 
@@ -331,7 +334,7 @@ void command_connected(struct command *c)
 	v->told = false;
 	if (v->ending || told)
 		return;
-	if (v->st.started_ms)
+	if (c->st.started_ms)
 		finish_lost(c);   /* it knew it once and does not any more */
 	else if (v->spec)
 		command_start(c);
@@ -342,13 +345,13 @@ void command_connected(struct command *c)
 void command_instance_over(struct command *c, enum instance_state s)
 {
 	struct live *v = c->live;
-	bool ran = v->st.started_ms != 0;
+	bool ran = c->st.started_ms != 0;
 
 	if (v->ending)
 		return;
-	if (s == INSTANCE_IS_GONE || v->st.kill != REASON_NONE)
+	if (s == INSTANCE_IS_GONE || c->st.kill != REASON_NONE)
 		finish_cancelled(c, ran);
-	else if (ran || (v->st.handed_ms && s == INSTANCE_IS_LOST))
+	else if (ran || (c->st.handed_ms && s == INSTANCE_IS_LOST))
 		finish_lost(c);
 	else
 		finish_not_started(c, START_INSTANCE_FAILED);
@@ -358,13 +361,13 @@ int command_kill(struct command *c, enum reason why, err_t **err)
 {
 	struct live *v = c->live;
 
-	if (v->st.kill == REASON_NONE && steps_kill(v->log_fd, &v->st, why, err) < 0)
-		v->st.kill = why;   /* not on disk: only a restart before the end would forget it */
-	if (v->st.handed_ms == 0) {
+	if (c->st.kill == REASON_NONE && steps_kill(v->log_fd, &c->st, why, err) < 0)
+		c->st.kill = why;   /* not on disk: only a restart before the end would forget it */
+	if (c->st.handed_ms == 0) {
 		finish_cancelled(c, false);
 		return 0;
 	}
-	if (instances_exec_kill(c->cs->instances, v->st.instance, c->node.id, NULL) < 0)
+	if (instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL) < 0)
 		log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, NULL);   /* for the agent's connection */
 	return 0;
 }
@@ -373,7 +376,7 @@ int command_signal(struct command *c, int signo, err_t **err)
 {
 	struct live *v = c->live;
 
-	if (!v->st.started_ms || v->ending)
+	if (!c->st.started_ms || v->ending)
 		return err_set(err, ERR_CONFLICT, "not_running", "the command is not running");
-	return instances_exec_signal(c->cs->instances, v->st.instance, c->node.id, signo, err);
+	return instances_exec_signal(c->cs->instances, c->st.instance, c->node.id, signo, err);
 }

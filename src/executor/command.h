@@ -1,7 +1,7 @@
 /* command.h - one command: what is in memory of it while it is open, and the moves between its states.
  *
- * pending -> handed -> running -> ended. Each move is written to the journal before it is acted on. Of an ended command only this small
- * struct stays, until its end is acknowledged; everything else is read from the journal. Shared by command*.c and commands.c only. */
+ * pending -> handed -> running -> ended. Each move is written to the journal before it is acted on. Of an ended command only this
+ * struct without `live` stays, until its end is acknowledged; then everything is read from the journal. Shared by command*.c and commands.c only. */
 #ifndef PADDOCK_EXECUTOR_COMMAND_H
 #define PADDOCK_EXECUTOR_COMMAND_H
 
@@ -23,7 +23,6 @@ struct commands;
 struct live {
 	struct list node;          /* in commands->open until the end is written */
 	struct command *c;
-	struct steps st;
 	int log_fd;
 	struct spec *spec;         /* until the agent has started it; NULL after a restart */
 	struct output *o;
@@ -39,6 +38,8 @@ struct live {
 struct command {
 	struct idmap_node node;    /* first */
 	struct commands *cs;
+	struct steps st;
+	char *record;              /* as it came, when it is small; else NULL: it is read from the journal */
 	struct report report;
 	bool ended;
 	bool acked;                /* its entry is gone from the open journal; freed with its pipes */
@@ -49,7 +50,7 @@ enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };
 
 /* spec: of a new command; NULL: found in the journal. Takes over spec and log_fd. NULL: out of memory, both are released. */
 struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err);
-struct command *command_new_ended(struct commands *cs, const char *cid, err_t **err);
+struct command *command_new_ended(struct commands *cs, const char *cid, const struct steps *st, err_t **err);
 void command_free(struct command *c);   /* takes it out of every list; the journal is untouched */
 
 void command_start(struct command *c);                                  /* hands it to the agent when that is possible now */

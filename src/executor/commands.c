@@ -11,6 +11,8 @@
 #include "core/crypto.h"
 #include "executor/commands_priv.h"
 
+#define RECORD_KEPT 4096   /* a larger record is not held in memory */
+
 /* --- the table --- */
 
 static struct command *find(const struct commands *cs, const char *cid)
@@ -26,7 +28,7 @@ static void recover(void *arg, const char *cid, const struct steps *s)
 	int fd;
 
 	if (s->ended) {
-		c = command_new_ended(cs, cid, &e);
+		c = command_new_ended(cs, cid, s, &e);
 		if (c)
 			report_now(cs->reports, &c->report);
 	} else {
@@ -54,8 +56,8 @@ static void on_feed_again(void *arg)
 	list_for_each(p, &cs->open) {
 		struct live *v = list_entry(p, struct live, node);
 
-		if (v->st.stdin_open && v->st.started_ms &&
-		    feed_push(&v->feed, cs->instances, v->st.instance, v->c->node.id) < 0)
+		if (v->c->st.stdin_open && v->c->st.started_ms &&
+		    feed_push(&v->feed, cs->instances, v->c->st.instance, v->c->node.id) < 0)
 			loop_timer_set(cs->feed_again, 100);
 	}
 }
@@ -102,7 +104,7 @@ unsigned commands_open(struct commands *cs, const char *iid)
 	if (!iid)
 		return cs->n_open;
 	list_for_each(p, &cs->open)
-		n += str_eq(list_entry(p, struct live, node)->st.instance, iid);
+		n += str_eq(list_entry(p, struct live, node)->c->st.instance, iid);
 	return n;
 }
 
@@ -118,7 +120,7 @@ static void for_instance(struct commands *cs, const char *iid, void (*fn)(struct
 	list_for_each_safe(p, next, &cs->open) {
 		struct live *v = list_entry(p, struct live, node);
 
-		if (str_eq(v->st.instance, iid))
+		if (str_eq(v->c->st.instance, iid))
 			fn(v->c, s);
 	}
 }
@@ -132,7 +134,7 @@ static void on_connected(struct command *c, enum instance_state s)
 /* What never reached the agent will not: its end need not wait for the destruction. */
 static void on_destroying(struct command *c, enum instance_state s)
 {
-	if (c->live->st.handed_ms == 0)
+	if (c->st.handed_ms == 0)
 		command_instance_over(c, s);
 }
 
@@ -163,7 +165,7 @@ void commands_attach(struct commands *cs, struct instances *is)
 	cs->instances = is;
 	list_for_each_safe(p, next, &cs->open) {
 		struct live *v = list_entry(p, struct live, node);
-		struct instance *i = instances_find(is, v->st.instance);
+		struct instance *i = instances_find(is, v->c->st.instance);
 
 		if (!i)
 			command_instance_over(v->c, INSTANCE_IS_LOST);
@@ -231,15 +233,14 @@ static int spool_first(struct commands *cs, const char *cid, const struct spec *
 }
 
 /* The journal's entry with its spool; nothing stays of it on failure. */
-static int make_entry(struct commands *cs, const char *cid, const struct spec *s, struct steps *st, struct feed *feed, int *ret_log, err_t **err)
+static int make_entry(struct commands *cs, const char *cid, const struct spec *s, const char *record, size_t n_record, struct steps *st,
+                      struct feed *feed, int *ret_log, err_t **err)
 {
-	size_t n = 2;
-	const char *record = s->record ? json_text((json_t *)s->record, &n) : "{}";
 	cleanup_close int log_fd = -1;
 
 	if (!record)
 		return err_set(err, ERR_NO_MEMORY, NULL, "command %s", cid);
-	if (journal_create(cs->journal, cid, st, record, n, &log_fd, err) < 0)
+	if (journal_create(cs->journal, cid, st, record, n_record, &log_fd, err) < 0)
 		return -1;
 	if (st->stdin_open && spool_first(cs, cid, s, feed, err) < 0) {
 		feed_close(feed);
@@ -259,13 +260,15 @@ static int create(struct commands *cs, const char *cid, struct spec *s, err_t **
 	struct steps st;
 	struct feed feed;
 	struct command *c;
+	size_t n_record = 2;
+	const char *record = s->record ? json_text((json_t *)s->record, &n_record) : "{}";
 	int log_fd;
 
 	feed_init(&feed);
 	steps_from(cs, s, &st);
 	if (is == INSTANCE_IS_READY)
 		st.handed_ms = st.accepted_ms;
-	if (make_entry(cs, cid, s, &st, &feed, &log_fd, err) < 0) {
+	if (make_entry(cs, cid, s, record, n_record, &st, &feed, &log_fd, err) < 0) {
 		spec_free(s);
 		return -1;
 	}
@@ -276,7 +279,9 @@ static int create(struct commands *cs, const char *cid, struct spec *s, err_t **
 		return -1;
 	}
 	c->live->feed = feed;
-	log_kv(LOG_INFO, "command_accepted", "command", cid, "instance", st.instance, "run", st.run_id, NULL);
+	if (n_record <= RECORD_KEPT)
+		c->record = str_dup(record);
+	log_kv(LOG_DEBUG, "command_accepted", "command", cid, "instance", st.instance, "run", st.run_id, NULL);
 	if (is == INSTANCE_IS_FAILED || is == INSTANCE_IS_LOST)
 		command_instance_over(c, INSTANCE_IS_FAILED);
 	else
@@ -287,7 +292,7 @@ static int create(struct commands *cs, const char *cid, struct spec *s, err_t **
 int commands_put(struct commands *cs, const char *cid, struct spec *s, bool *ret_new, err_t **err)
 {
 	*ret_new = false;
-	if (find(cs, cid) || journal_has(cs->journal, cid)) {
+	if (find(cs, cid) || journal_acked(cs->journal, cid)) {
 		spec_free(s);
 		return 0;
 	}
@@ -309,7 +314,7 @@ enum command_phase commands_phase(struct commands *cs, const char *cid)
 		return journal_has(cs->journal, cid) ? COMMAND_ENDED : COMMAND_UNKNOWN;
 	if (c->ended)
 		return COMMAND_ENDED;
-	return c->live->st.started_ms ? COMMAND_RUNNING : COMMAND_PENDING;
+	return c->st.started_ms ? COMMAND_RUNNING : COMMAND_PENDING;
 }
 
 /* The command when it has not ended. */
@@ -347,14 +352,14 @@ int commands_stdin(struct commands *cs, const char *cid, const void *p, size_t n
 
 	if (!c)
 		return -1;
-	if (!v->st.stdin_open || v->feed.eof)
+	if (!v->c->st.stdin_open || v->feed.eof)
 		return err_set(err, ERR_CONFLICT, "not_running", "standard input is closed");
 	if (n > 0 && feed_add(&v->feed, p, n, cs->limits.stdin_bytes, err) < 0)
 		return -1;
-	if (eof && steps_stdin_eof(v->log_fd, &v->st, err) < 0)
+	if (eof && steps_stdin_eof(v->log_fd, &c->st, err) < 0)
 		return -1;
 	v->feed.eof = eof;
-	if (v->st.started_ms && feed_push(&v->feed, cs->instances, v->st.instance, cid) < 0)
+	if (v->c->st.started_ms && feed_push(&v->feed, cs->instances, v->c->st.instance, cid) < 0)
 		loop_timer_set(cs->feed_again, 100);
 	return 0;
 }
@@ -396,18 +401,20 @@ struct output *commands_output(struct commands *cs, const char *cid, err_t **err
 
 	if (c && c->live && c->live->o)
 		return output_ref(c->live->o);
+	if (c)
+		return journal_output(cs->journal, cid, &c->st, err);
 	if (journal_read(cs->journal, cid, &s, NULL, err) < 0)
 		return NULL;
 	return journal_output(cs->journal, cid, &s, err);
 }
 
 /* The counters of an open command are those of this moment. */
-static void live_facts(const struct live *v, struct steps *ret)
+static void facts_now(const struct command *c, struct steps *ret)
 {
-	*ret = v->st;
-	for (int s = 0; s < 2; s++) {
-		ret->end.bytes[s] = output_bytes(v->o, (enum output_stream)s);
-		ret->end.truncated[s] = output_truncated(v->o, (enum output_stream)s);
+	*ret = c->st;
+	for (int s = 0; !c->ended && s < 2; s++) {
+		ret->end.bytes[s] = output_bytes(c->live->o, (enum output_stream)s);
+		ret->end.truncated[s] = output_truncated(c->live->o, (enum output_stream)s);
 	}
 }
 
@@ -415,18 +422,23 @@ int commands_facts(struct commands *cs, const char *cid, struct steps *ret, char
 {
 	struct command *c = find(cs, cid);
 	cleanup_free char *text = NULL;
-	struct steps s;
 
-	if (journal_read(cs->journal, cid, &s, ret_record ? &text : NULL, err) < 0)
-		return -1;
-	if (ret_record) {
-		*ret_record = str_dupn(text + s.record_off, s.record_len);
-		if (!*ret_record)
-			return err_set(err, ERR_NO_MEMORY, NULL, "command %s", cid);
+	if (c)
+		facts_now(c, ret);
+	if (c && (!ret_record || c->record)) {
+		text = ret_record ? str_dup(c->record) : NULL;
+	} else {
+		struct steps s;
+
+		if (journal_read(cs->journal, cid, &s, ret_record ? &text : NULL, err) < 0)
+			return -1;
+		if (!c)
+			*ret = s;
 	}
-	if (c && !c->ended)
-		live_facts(c->live, &s);
-	*ret = s;
+	if (ret_record && !text)
+		return err_set(err, ERR_NO_MEMORY, NULL, "command %s", cid);
+	if (ret_record)
+		*ret_record = steal_ptr(&text);
 	return 0;
 }
 
@@ -437,7 +449,7 @@ static struct command *named_by(struct commands *cs, const char *iid, const char
 {
 	struct command *c = find(cs, cid);
 
-	if (c && !c->ended && !str_eq(c->live->st.instance, iid)) {
+	if (c && !c->ended && !str_eq(c->st.instance, iid)) {
 		log_kv(LOG_WARN, "command_of_another_instance", "command", cid, "instance", iid, NULL);
 		return NULL;
 	}
@@ -472,9 +484,9 @@ void commands_stdin_taken(struct commands *cs, const char *cid, uint64_t taken, 
 {
 	struct command *c = find(cs, cid);
 
-	if (!c || c->ended || !c->live->st.stdin_open)
+	if (!c || c->ended || !c->st.stdin_open)
 		return;
 	feed_taken(&c->live->feed, taken, window, false);
-	if (feed_push(&c->live->feed, cs->instances, c->live->st.instance, cid) < 0)
+	if (feed_push(&c->live->feed, cs->instances, c->st.instance, cid) < 0)
 		loop_timer_set(cs->feed_again, 100);
 }

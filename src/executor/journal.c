@@ -18,10 +18,9 @@
 struct journal {
 	int open_fd;      /* <state>/journal */
 	int acked_fd;     /* <state>/acked */
+	int output_fd;    /* <state>/output */
 	struct sweep *sweep;
 };
-
-#define ENTRY_PATH (ID_SIZE + 8)
 
 static int dir_open(int state_fd, const char *name, err_t **err)
 {
@@ -41,10 +40,10 @@ struct journal *journal_open(struct loop *l, int state_fd, const struct journal_
 		err_set(err, ERR_NO_MEMORY, NULL, "journal");
 		return NULL;
 	}
-	j->open_fd = dir_open(state_fd, "journal", err);
-	j->acked_fd = j->open_fd < 0 ? -1 : dir_open(state_fd, "acked", err);
-	j->sweep = j->acked_fd < 0 ? NULL : sweep_new(l, j->acked_fd, p, err);
-	if (!j->sweep) {
+	*j = (struct journal){ -1, -1, -1, NULL };
+	if ((j->open_fd = dir_open(state_fd, "journal", err)) < 0 || (j->acked_fd = dir_open(state_fd, "acked", err)) < 0 ||
+	    (j->output_fd = dir_open(state_fd, "output", err)) < 0 ||
+	    !(j->sweep = sweep_new(l, j->acked_fd, j->output_fd, p, err))) {
 		journal_free(j);
 		return NULL;
 	}
@@ -56,46 +55,65 @@ void journal_free(struct journal *j)
 	if (!j)
 		return;
 	sweep_free(j->sweep);
-	if (j->open_fd >= 0)
-		close(j->open_fd);
-	if (j->acked_fd >= 0)
-		close(j->acked_fd);
+	for (int i = 0; i < 3; i++) {
+		int fd = i == 0 ? j->open_fd : i == 1 ? j->acked_fd : j->output_fd;
+
+		if (fd >= 0)
+			close(fd);
+	}
 	free(j);
 }
 
-static void path_of(char dst[ENTRY_PATH], const char *cid, const char *file)
+void journal_name(char dst[JOURNAL_NAME_SIZE], const char *cid, const char *what)
 {
-	if (str_fmt(dst, ENTRY_PATH, "%s/%s", cid, file) < 0)
-		abort();   /* ids are checked, file names are ours */
+	if (str_fmt(dst, JOURNAL_NAME_SIZE, "%s.%s", cid, what) < 0)
+		abort();   /* ids are checked, the rest is ours */
 }
 
-static int file_open(int dirfd, const char *cid, const char *file, int flags)
+int journal_name_id(const char *name, char cid[ID_SIZE])
 {
-	char path[ENTRY_PATH];
+	if (strlen(name) != ID_SIZE - 1 + strlen(".log") || !str_eq(name + ID_SIZE - 1, ".log"))
+		return -1;
+	memcpy(cid, name, ID_SIZE - 1);
+	cid[ID_SIZE - 1] = '\0';
+	return id_valid(cid) ? 0 : -1;
+}
 
-	path_of(path, cid, file);
-	return openat(dirfd, path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+static int file_open(int dirfd, const char *cid, const char *what, int flags)
+{
+	char name[JOURNAL_NAME_SIZE];
+
+	journal_name(name, cid, what);
+	return openat(dirfd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static bool has_log(int dirfd, const char *cid)
+{
+	char name[JOURNAL_NAME_SIZE];
+
+	journal_name(name, cid, "log");
+	return faccessat(dirfd, name, F_OK, 0) == 0;
+}
+
+bool journal_acked(struct journal *j, const char *cid)
+{
+	return has_log(j->acked_fd, cid);
 }
 
 bool journal_has(struct journal *j, const char *cid)
 {
-	return faccessat(j->open_fd, cid, F_OK, 0) == 0 || faccessat(j->acked_fd, cid, F_OK, 0) == 0;
+	return has_log(j->open_fd, cid) || has_log(j->acked_fd, cid);
 }
 
 int journal_create(struct journal *j, const char *cid, struct steps *s, const char *record, size_t record_len, int *ret_log, err_t **err)
 {
-	cleanup_close int fd = -1;
+	cleanup_close int fd = file_open(j->open_fd, cid, "log", O_RDWR | O_CREAT | O_EXCL | O_APPEND);
 
-	if (faccessat(j->acked_fd, cid, F_OK, 0) == 0)
-		return err_set(err, ERR_EXISTS, NULL, "command %s", cid);
-	if (mkdirat(j->open_fd, cid, 0700) < 0)
+	if (fd < 0)
 		return err_sys(err, errno, "journal %s", cid);
 	FAULT_POINT("journal_entry_made");
-	fd = file_open(j->open_fd, cid, "log", O_RDWR | O_CREAT | O_EXCL | O_APPEND);
-	if (fd < 0)
-		err_sys(err, errno, "journal %s", cid);
-	if (fd < 0 || steps_create(fd, s, record, record_len, err) < 0) {
-		(void)io_remove_tree(j->open_fd, cid, NULL);
+	if (steps_create(fd, s, record, record_len, err) < 0) {
+		journal_discard(j, cid);
 		return -1;
 	}
 	FAULT_POINT("journal_entry_written");
@@ -103,9 +121,18 @@ int journal_create(struct journal *j, const char *cid, struct steps *s, const ch
 	return 0;
 }
 
+/* Whatever was made after the log goes before it. */
 void journal_discard(struct journal *j, const char *cid)
 {
-	(void)io_remove_tree(j->open_fd, cid, NULL);
+	static const char *const what[] = { "in", "out", "err", "idx" };
+	char name[JOURNAL_NAME_SIZE];
+
+	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+		journal_name(name, cid, what[i]);
+		(void)unlinkat(j->output_fd, name, 0);
+	}
+	journal_name(name, cid, "log");
+	(void)unlinkat(j->open_fd, name, 0);
 }
 
 int journal_log(struct journal *j, const char *cid, err_t **err)
@@ -118,32 +145,33 @@ int journal_log(struct journal *j, const char *cid, err_t **err)
 	return fd;
 }
 
-static int read_log(int dirfd, const char *cid, struct steps *ret, char **ret_text, err_t **err)
+static int read_log(int dirfd, const char *cid, struct steps *ret, char **ret_record, err_t **err)
 {
 	cleanup_free char *text = NULL;
-	char path[ENTRY_PATH];
+	char name[JOURNAL_NAME_SIZE];
 	size_t len = 0;
 
-	path_of(path, cid, "log");
-	if (io_read_file(dirfd, path, STEPS_FILE_MAX, &text, &len, err) < 0)
+	journal_name(name, cid, "log");
+	if (io_read_file(dirfd, name, STEPS_FILE_MAX, &text, &len, err) < 0)
 		return -1;
 	if (steps_parse(text, len, ret, err) < 0)
 		return err_wrap(err, "journal %s", cid);
-	if (ret_text)
-		*ret_text = steal_ptr(&text);
-	return 0;
+	if (!ret_record)
+		return 0;
+	*ret_record = str_dupn(text + ret->record_off, ret->record_len);
+	return *ret_record ? 0 : err_set(err, ERR_NO_MEMORY, NULL, "journal %s", cid);
 }
 
-int journal_read(struct journal *j, const char *cid, struct steps *ret, char **ret_text, err_t **err)
+int journal_read(struct journal *j, const char *cid, struct steps *ret, char **ret_record, err_t **err)
 {
 	cleanup_err err_t *e = NULL;
 
-	if (read_log(j->open_fd, cid, ret, ret_text, &e) == 0)
+	if (read_log(j->open_fd, cid, ret, ret_record, &e) == 0)
 		return 0;
 	if (err_code(e) != ERR_NOT_FOUND)
 		return err_move(err, steal_ptr(&e));
 	err_free(steal_ptr(&e));
-	if (read_log(j->acked_fd, cid, ret, ret_text, &e) == 0)
+	if (read_log(j->acked_fd, cid, ret, ret_record, &e) == 0)
 		return 0;
 	if (err_code(e) == ERR_NOT_FOUND)
 		return err_set(err, ERR_NOT_FOUND, NULL, "command %s is not known", cid);
@@ -152,45 +180,49 @@ int journal_read(struct journal *j, const char *cid, struct steps *ret, char **r
 
 struct output *journal_output(struct journal *j, const char *cid, const struct steps *s, err_t **err)
 {
-	bool acked = s->ended && faccessat(j->open_fd, cid, F_OK, 0) < 0;
+	struct output *o;
 
-	return output_open(acked ? j->acked_fd : j->open_fd, cid, &s->caps, s->ended ? s->end.bytes : NULL, err);
+	if (!s->ended || s->end.bytes[0] || s->end.bytes[1])
+		return output_open(j->output_fd, cid, &s->caps, s->ended ? s->end.bytes : NULL, err);
+	o = output_new(j->output_fd, cid, &s->caps, err);
+	if (o)
+		output_finish(o);
+	return o;
 }
 
 struct output *journal_output_fresh(struct journal *j, const char *cid, const struct steps *s, err_t **err)
 {
-	return output_new(j->open_fd, cid, &s->caps, err);
+	return output_new(j->output_fd, cid, &s->caps, err);
 }
 
 int journal_spool(struct journal *j, const char *cid, err_t **err)
 {
-	int fd = file_open(j->open_fd, cid, "in", O_RDWR | O_CREAT | O_APPEND);
+	int fd = file_open(j->output_fd, cid, "in", O_RDWR | O_CREAT | O_APPEND);
 
 	return fd < 0 ? err_sys(err, errno, "stdin spool of %s", cid) : fd;
 }
 
 void journal_spool_remove(struct journal *j, const char *cid)
 {
-	char path[ENTRY_PATH];
+	char name[JOURNAL_NAME_SIZE];
 
-	path_of(path, cid, "in");
-	if (unlinkat(j->open_fd, path, 0) < 0 && errno != ENOENT)
+	journal_name(name, cid, "in");
+	if (unlinkat(j->output_fd, name, 0) < 0 && errno != ENOENT)
 		log_kv(LOG_WARN, "journal_spool_kept", "command", cid, "err", strerror(errno), NULL);
 }
 
 int journal_ack(struct journal *j, const char *cid, err_t **err)
 {
-	cleanup_close int fd = file_open(j->open_fd, cid, "log", O_RDWR | O_APPEND);
+	char name[JOURNAL_NAME_SIZE];
 
-	if (fd < 0 && errno == ENOENT && faccessat(j->acked_fd, cid, F_OK, 0) == 0)
-		return 0;
-	if (fd < 0)
+	journal_name(name, cid, "log");
+	if (renameat(j->open_fd, name, j->acked_fd, name) < 0) {
+		if (errno == ENOENT && journal_acked(j, cid))
+			return 0;
 		return err_sys(err, errno, "journal %s", cid);
-	if (steps_acked(fd, err) < 0)
-		return -1;
-	FAULT_POINT("journal_ack_written");
-	if (renameat(j->open_fd, cid, j->acked_fd, cid) < 0)
-		return err_sys(err, errno, "journal %s", cid);
+	}
+	FAULT_POINT("journal_acked");
+	(void)utimensat(j->acked_fd, name, NULL, 0);   /* else its time is that of the end, a little earlier */
 	return 0;
 }
 
@@ -204,19 +236,20 @@ static void recover_one(struct journal *j, const char *cid, void (*fn)(void *arg
 		return;
 	}
 	log_kv(LOG_WARN, "journal_torn_entry_removed", "command", cid, "err", err_message(e), NULL);
-	(void)io_remove_tree(j->open_fd, cid, NULL);
+	journal_discard(j, cid);
 }
 
 int journal_recover(struct journal *j, void (*fn)(void *arg, const char *cid, const struct steps *s), void *arg, err_t **err)
 {
 	int fd = openat(j->open_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_closedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char cid[ID_SIZE];
 
 	if (!d)
 		return err_sys(err, errno, "journal");
 	for (struct dirent *e; (e = readdir(d));)
-		if (id_valid(e->d_name))
-			recover_one(j, e->d_name, fn, arg);
+		if (journal_name_id(e->d_name, cid) == 0)
+			recover_one(j, cid, fn, arg);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ struct stream_file {
 struct output {
 	unsigned refs;
 	int dirfd;
-	char dir[OUTPUT_PATH];
+	char name[OUTPUT_PATH];
 	struct output_caps caps;
 	struct stream_file s[2];
 	uint64_t dropped[2];
@@ -39,13 +39,13 @@ struct output {
 	struct list watches;
 };
 
-static const char *const file_names[] = { "out", "err", "index" };
+static const char *const file_names[] = { "out", "err", "idx" };
 
 static int file_open(const struct output *o, unsigned which, int flags)
 {
 	char path[OUTPUT_PATH + 8];
 
-	if (str_fmt(path, sizeof path, "%s/%s", o->dir, file_names[which]) < 0) {
+	if (str_fmt(path, sizeof path, "%s.%s", o->name, file_names[which]) < 0) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -68,7 +68,7 @@ static void punch(struct output *o, struct stream_file *f)
 	if (to <= f->hole_end)
 		return;
 	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->hole_end, (off_t)(to - f->hole_end)) < 0)
-		log_kv(LOG_WARN, "journal_punch_failed", "dir", o->dir, "err", strerror(errno), NULL);
+		log_kv(LOG_WARN, "journal_punch_failed", "command", o->name, "err", strerror(errno), NULL);
 	f->hole_end = to;
 }
 
@@ -131,7 +131,7 @@ static void shed_unindexed(struct output *o, uint64_t shed[2])
 
 		shed[s] = f->size - f->indexed;
 		if (shed[s] && ftruncate(f->fd, (off_t)f->indexed) < 0)
-			log_kv(LOG_WARN, "journal_truncate_failed", "dir", o->dir, "err", strerror(errno), NULL);
+			log_kv(LOG_WARN, "journal_truncate_failed", "command", o->name, "err", strerror(errno), NULL);
 		f->size = f->indexed;
 	}
 }
@@ -152,7 +152,7 @@ static void start_dropping(struct output *o, const char *why, int errnum)
 {
 	uint64_t shed[2];
 
-	log_kv(LOG_WARN, "journal_dropping", "dir", o->dir, "why", why, "err", errnum ? strerror(errnum) : NULL, NULL);
+	log_kv(LOG_WARN, "journal_dropping", "command", o->name, "why", why, "err", errnum ? strerror(errnum) : NULL, NULL);
 	o->dropping = true;
 	shed_unindexed(o, shed);
 	count_dropped(o, shed[OUTPUT_OUT], shed[OUTPUT_ERR]);
@@ -310,7 +310,7 @@ static int open_files(struct output *o, uint64_t covered[2], err_t **err)
 	for (unsigned i = 0; i < 3; i++) {
 		fd = file_open(o, i, flags);
 		if (fd < 0 && errno != ENOENT)
-			return err_sys(err, errno, "journal %s/%s", o->dir, file_names[i]);
+			return err_sys(err, errno, "output %s.%s", o->name, file_names[i]);
 		if (i < 2)
 			o->s[i].fd = fd;
 		else if (fd >= 0)
@@ -319,13 +319,13 @@ static int open_files(struct output *o, uint64_t covered[2], err_t **err)
 	return 0;
 }
 
-struct output *output_new(int dirfd, const char *dir, const struct output_caps *caps, err_t **err)
+struct output *output_new(int dirfd, const char *name, const struct output_caps *caps, err_t **err)
 {
 	struct output *o = calloc(1, sizeof *o);
 
-	if (!o || str_copy(o->dir, sizeof o->dir, dir) < 0) {
+	if (!o || str_copy(o->name, sizeof o->name, name) < 0) {
 		free(o);
-		err_set(err, ERR_NO_MEMORY, NULL, "journal %s", dir);
+		err_set(err, ERR_NO_MEMORY, NULL, "output of %s", name);
 		return NULL;
 	}
 	o->refs = 1;
@@ -337,9 +337,9 @@ struct output *output_new(int dirfd, const char *dir, const struct output_caps *
 	return o;
 }
 
-struct output *output_open(int dirfd, const char *dir, const struct output_caps *caps, const uint64_t totals[2], err_t **err)
+struct output *output_open(int dirfd, const char *name, const struct output_caps *caps, const uint64_t totals[2], err_t **err)
 {
-	struct output *o = output_new(dirfd, dir, caps, err);
+	struct output *o = output_new(dirfd, name, caps, err);
 	uint64_t covered[2] = { 0, 0 };
 
 	if (!o)

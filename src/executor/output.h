@@ -1,4 +1,4 @@
-/* output.h - what one command wrote: the files `out` and `err`, the index over both, and what of it is kept.
+/* output.h - what one command wrote: two files, the index over both, and what of it is kept.
  *
  * The only way in is output_take(): splice from the pipe to the file, so that a byte is in the pipe or in the journal whenever we die. Every
  * reader reads the same files. Of each stream the first `head` and the last `tail` bytes are kept (rounded up by one OUTPUT_HOLE_STEP); the hole between
@@ -26,12 +26,12 @@ struct output_caps {
 
 struct output;
 
-/* Opens what is in the entry's directory dirfd/dir and takes up unindexed tails. `totals` (bytes written, by stream): the command has ended,
+/* Opens the files dirfd/name.{out,err,idx}, as far as there are any, and takes up unindexed tails. `totals` (bytes written, by stream): the command has ended,
  * nothing will be added, and the held-back beginning of a character counts too. NULL: files are made when the first byte comes; dirfd
  * must then stay open. The first reference is the caller's. */
-struct output *output_open(int dirfd, const char *dir, const struct output_caps *caps, const uint64_t totals[2], err_t **err);
-/* The same for an entry that was made just now and has no files. */
-struct output *output_new(int dirfd, const char *dir, const struct output_caps *caps, err_t **err);
+struct output *output_open(int dirfd, const char *name, const struct output_caps *caps, const uint64_t totals[2], err_t **err);
+/* The same where there are no files: a new command, or one that wrote nothing. */
+struct output *output_new(int dirfd, const char *name, const struct output_caps *caps, err_t **err);
 struct output *output_ref(struct output *o);
 void output_unref(struct output *o);   /* NULL is fine */
 

@@ -156,11 +156,6 @@ int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err)
 	return append_line(fd, j, err);
 }
 
-int steps_acked(int fd, err_t **err)
-{
-	return append_number(fd, "acked", clock_wall_ms(), err);
-}
-
 /* --- reading --- */
 
 static int parse_head(const char *p, size_t n, struct steps *s, err_t **err)

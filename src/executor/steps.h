@@ -1,7 +1,7 @@
-/* steps.h - the file `log` of a journal entry: one line of JSON for each step of a command, appended by one write each.
+/* steps.h - the log of a command in the journal: one line of JSON for each step of a command, appended by one write each.
  *
  * Line 1: what was asked (no environment, no stdin, no command text of its own); line 2: the caller's record, as it came; then any of
- * handed, started, stdin_eof, kill, end, acked. A line without its newline was torn by our death and does not count. docs/journal.md
+ * handed, started, stdin_eof, kill, end. A line without its newline was torn by our death and does not count. docs/journal.md
  * says what each one means to recovery. No fsync: the lines guard against the death of processes; with the machine its commands die too. */
 #ifndef PADDOCK_EXECUTOR_STEPS_H
 #define PADDOCK_EXECUTOR_STEPS_H
@@ -46,7 +46,6 @@ int steps_started(int fd, struct steps *s, int64_t started_ms, int32_t process_g
 int steps_stdin_eof(int fd, struct steps *s, err_t **err);
 int steps_kill(int fd, struct steps *s, enum reason why, err_t **err);
 int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err);
-int steps_acked(int fd, err_t **err);
 
 /* Parses a whole file. ERR_INVALID when the first two lines are not both there (the command was never acknowledged to anyone). */
 int steps_parse(const char *text, size_t len, struct steps *ret, err_t **err);

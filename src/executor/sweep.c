@@ -20,7 +20,7 @@
 #define CUT_BYTES (32u << 20)       /* freed in one turn at most */
 
 struct sweep {
-	int fd;
+	int acked_fd, output_fd;
 	struct journal_policy policy;
 	struct loop_timer *timer;
 	DIR *walk;
@@ -28,63 +28,67 @@ struct sweep {
 };
 
 /* Shortens the file by CUT_BYTES. False when it is small enough to be unlinked. */
-static bool cut(int fd, const char *cid, const char *file)
+static bool cut(int fd, const char *name)
 {
-	char path[ID_SIZE + 8];
 	struct stat st;
 
-	if (str_fmt(path, sizeof path, "%s/%s", cid, file) < 0 || fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || st.st_size <= (off_t)CUT_BYTES)
 		return false;
-	if (!S_ISREG(st.st_mode) || st.st_size <= (off_t)CUT_BYTES)
-		return false;
-	cleanup_close int f = openat(fd, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_close int f = openat(fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	return f >= 0 && ftruncate(f, st.st_size - (off_t)CUT_BYTES) == 0;
 }
 
-/* One step of a removal; true when the entry is gone or given up. */
+static void drop(int fd, const char *name)
+{
+	if (unlinkat(fd, name, 0) < 0 && errno != ENOENT)
+		log_kv(LOG_WARN, "journal_remove_failed", "name", name, "err", strerror(errno), NULL);
+}
+
+/* One step of a removal; true when the entry is gone or given up. The log goes last: as long as it is there, the rest is found. */
 static bool remove_step(struct sweep *s)
 {
-	cleanup_err err_t *e = NULL;
+	static const char *const what[] = { "out", "err", "idx" };
+	char name[JOURNAL_NAME_SIZE];
 
-	if (cut(s->fd, s->removing, "out") || cut(s->fd, s->removing, "err") || cut(s->fd, s->removing, "index"))
-		return false;
-	if (io_remove_tree(s->fd, s->removing, &e) < 0)
-		log_kv(LOG_WARN, "journal_remove_failed", "command", s->removing, "err", err_message(e), NULL);
+	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+		journal_name(name, s->removing, what[i]);
+		if (cut(s->output_fd, name))
+			return false;
+		drop(s->output_fd, name);
+	}
+	journal_name(name, s->removing, "log");
+	drop(s->acked_fd, name);
 	s->removing[0] = '\0';
 	return true;
 }
 
-static bool instance_gone(struct sweep *s, const char *path)
+static bool instance_gone(struct sweep *s, const char *name)
 {
 	cleanup_free char *text = NULL;
 	struct steps st;
 	size_t n = 0;
 
-	if (io_read_file(s->fd, path, STEPS_FILE_MAX, &text, &n, NULL) < 0 || steps_parse(text, n, &st, NULL) < 0)
+	if (io_read_file(s->acked_fd, name, STEPS_FILE_MAX, &text, &n, NULL) < 0 || steps_parse(text, n, &st, NULL) < 0)
 		return false;   /* unreadable: kept until keep_max_ms */
 	return s->policy.instance_gone(s->policy.arg, st.instance);
 }
 
-/* The log's last change is the acknowledgement. */
-static bool is_over(struct sweep *s, const char *cid)
+static bool is_over(struct sweep *s, const char *name)
 {
-	char path[ID_SIZE + 8];
 	struct stat st;
 	int64_t age;
 
-	if (str_fmt(path, sizeof path, "%s/log", cid) < 0)
+	if (fstatat(s->acked_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
-	if (fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT;   /* a removal that was cut short */
 	age = clock_wall_ms() - (st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
 	if (age < s->policy.keep_ms)
 		return false;
-	return age >= s->policy.keep_max_ms || instance_gone(s, path);
+	return age >= s->policy.keep_max_ms || instance_gone(s, name);
 }
 
 static void walk_begin(struct sweep *s)
 {
-	int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(s->acked_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	s->walk = fd < 0 ? NULL : fdopendir(fd);
 	if (fd >= 0 && !s->walk)
@@ -94,7 +98,8 @@ static void walk_begin(struct sweep *s)
 static void on_timer(void *arg)
 {
 	struct sweep *s = arg;
-	struct dirent *e = NULL;
+	struct dirent *e;
+	char cid[ID_SIZE];
 
 	if (!s->walk)
 		walk_begin(s);
@@ -107,13 +112,13 @@ static void on_timer(void *arg)
 			s->walk = NULL;
 			break;
 		}
-		if (id_valid(e->d_name) && is_over(s, e->d_name))
-			(void)str_copy(s->removing, sizeof s->removing, e->d_name);
+		if (journal_name_id(e->d_name, cid) == 0 && is_over(s, e->d_name))
+			(void)str_copy(s->removing, sizeof s->removing, cid);
 	}
 	loop_timer_set(s->timer, s->walk ? TURN_MS : PASS_PAUSE_MS);
 }
 
-struct sweep *sweep_new(struct loop *l, int acked_fd, const struct journal_policy *p, err_t **err)
+struct sweep *sweep_new(struct loop *l, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err)
 {
 	struct sweep *s = calloc(1, sizeof *s);
 
@@ -124,7 +129,8 @@ struct sweep *sweep_new(struct loop *l, int acked_fd, const struct journal_polic
 		err_set(err, ERR_NO_MEMORY, NULL, "journal sweep");
 		return NULL;
 	}
-	s->fd = acked_fd;
+	s->acked_fd = acked_fd;
+	s->output_fd = output_fd;
 	s->policy = *p;
 	loop_timer_set(s->timer, PASS_PAUSE_MS);
 	return s;

@@ -9,7 +9,8 @@
 struct sweep;
 struct journal_policy;
 
-struct sweep *sweep_new(struct loop *l, int acked_fd, const struct journal_policy *p, err_t **err);   /* acked_fd is borrowed, *p copied */
+/* The directories of acknowledged logs and of outputs are borrowed, *p is copied. */
+struct sweep *sweep_new(struct loop *l, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err);
 void sweep_free(struct sweep *s);   /* NULL is fine */
 
 #endif

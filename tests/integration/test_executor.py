@@ -144,7 +144,7 @@ def test_stdin_in_parts(x, box):
     j = x.call("GET", "/v1/commands/%s/result" % cid).json
     assert j["stdout"].split()[0] == hashlib.sha256(data).hexdigest()
     assert x.call("POST", "/v1/commands/%s/stdin" % cid, b"x").status == 409
-    assert not os.path.exists("%s/state/journal/%s/in" % (x.root, cid))
+    assert not os.path.exists("%s/state/output/%s.in" % (x.root, cid))
 
 
 def test_a_background_child_does_not_hold_the_answer(x, box):
@@ -282,7 +282,7 @@ def test_caps_keep_head_and_tail(x, box):
     assert 3 << 20 <= len(a.body) < 5 << 20 and whole.startswith(a.body[:1 << 20]) and whole.endswith(a.body[1 << 20:])
     part = x.call("GET", "/v1/commands/%s/stdout" % cid, headers={"Range": "bytes=%d-%d" % ((1 << 20) - 8, (1 << 20) + 7)})
     assert part.status == 206 and part.body == a.body[(1 << 20) - 8:(1 << 20) + 8]
-    assert os.stat("%s/state/journal/%s/out" % (x.root, cid)).st_blocks * 512 < 6 << 20
+    assert os.stat("%s/state/output/%s.out" % (x.root, cid)).st_blocks * 512 < 6 << 20
 
 
 def test_ranges(x, box):
@@ -378,7 +378,8 @@ def test_retention(own):
     assert x.call("GET", "/v1/commands/%s/stdout" % cid).body == b"hi\n"
     x.call("POST", "/v1/reports/ack", {"keys": [i["key"] for i in x.call("GET", "/v1/reports").json["items"]]})
     until(lambda: x.call("GET", "/v1/commands/" + cid).status == 404)
-    assert os.listdir(x.root + "/state/acked") == [] and os.listdir(x.root + "/state/journal") == []
+    for d in ("journal", "acked", "output"):
+        assert os.listdir(x.root + "/state/" + d) == []
 
 
 # --- instances ---
@@ -426,13 +427,11 @@ def test_a_queued_command_survives_as_not_started(own):
     x.kill()
     # as if it had been killed between the journal and the agent
     ghost = str(uuid.uuid4())
-    os.mkdir("%s/state/journal/%s" % (x.root, ghost), 0o700)
-    lines = open("%s/state/journal/%s/log" % (x.root, cid)).read().split("\n")
-    with open("%s/state/journal/%s/log" % (x.root, ghost), "w") as f:
+    lines = open("%s/state/journal/%s.log" % (x.root, cid)).read().split("\n")
+    with open("%s/state/journal/%s.log" % (x.root, ghost), "w") as f:
         f.write("\n".join(lines[:2]) + "\n{\"handed\":17")
     torn = str(uuid.uuid4())
-    os.mkdir("%s/state/journal/%s" % (x.root, torn), 0o700)
-    with open("%s/state/journal/%s/log" % (x.root, torn), "w") as f:
+    with open("%s/state/journal/%s.log" % (x.root, torn), "w") as f:
         f.write(lines[0][:30])
     x.start()
     a = x.call("GET", "/v1/commands/%s/result" % ghost)
