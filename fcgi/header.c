@@ -77,6 +77,7 @@ static int params_q(const char *p, const char *end)
 struct range {
 	enum header_form form;
 	int q, specificity;   /* 3 type/subtype, 2 type/..., 1 anything */
+	int at;               /* which range of the header it was */
 };
 
 static bool same(const char *p, size_t n, const char *word)
@@ -110,31 +111,31 @@ static struct range form_range(const char *accept, enum header_form f)
 		int spec = range_covers(from, (size_t)(range_end - from), f), q = semi ? params_q(semi, to) : 1000;
 
 		if (spec > best.specificity && q >= 0)
-			best = (struct range){ .form = f, .q = q, .specificity = spec };
+			best = (struct range){ .form = f, .q = q, .specificity = spec, .at = seen };
 		p = to + 1;
 	}
 	return best;
 }
 
+/* Is a the better choice of the two? */
+static bool beats(const struct range *a, const struct range *b, enum header_form fallback)
+{
+	if (a->q != b->q)
+		return a->q > b->q;
+	if (a->specificity != b->specificity)
+		return a->specificity > b->specificity;
+	return a->specificity == 3 ? a->at < b->at : a->form == fallback;
+}
+
 enum header_form header_accept(const char *accept, unsigned offered, enum header_form fallback)
 {
 	struct range best = { .form = fallback, .q = 0, .specificity = 0 };
-	size_t best_at = 0;
 
-	if (!accept)
-		return fallback;
-	for (size_t i = 0; i < NFORMS; i++) {
+	for (size_t i = 0; accept && i < NFORMS; i++) {
 		struct range r = form_range(accept, forms[i].form);
-		const char *found = r.specificity == 3 ? strcasestr(accept, forms[i].type) : NULL;
-		size_t at = found ? (size_t)(found - accept) : 0;
-		bool better = r.q > best.q || (r.q == best.q && r.specificity > best.specificity) ||
-			      (r.q == best.q && r.specificity == best.specificity && r.specificity == 3 && at < best_at) ||
-			      (r.q == best.q && r.specificity == best.specificity && r.specificity < 3 && r.form == fallback);
 
-		if ((offered & (1u << forms[i].form)) && r.q > 0 && better) {
+		if ((offered & (1u << r.form)) && r.q > 0 && beats(&r, &best, fallback))
 			best = r;
-			best_at = at;
-		}
 	}
 	return best.form;
 }

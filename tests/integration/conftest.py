@@ -2,6 +2,7 @@
 
 PADDOCK_BUILD names the build directory (default: the working directory). Skipped when it has no paddock-api and paddockctl."""
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -36,9 +37,11 @@ def wait_for(what, check, timeout=15.0):
 
 
 class Database:
-    def __init__(self, path, conf):
+    def __init__(self, path):
         self.dir = path
         self.tool("start")
+
+    def migrate(self, conf):
         subprocess.run([os.path.join(BUILD, "paddockctl"), "--config", conf, "migrate", "--dir", os.path.join(TOP, "sql")], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
 
@@ -169,16 +172,17 @@ def world():
             pytest.skip("%s has no %s" % (BUILD, name))
     root = tempfile.mkdtemp(prefix="paddock-api-test-")
     os.chmod(root, 0o711)
-    executor = FakeExecutor(root + "/executor.sock")
-    api = Api(root, None, executor)
-    db = Database(root + "/pg", api.conf)
-    api.db = db
-    api.token = api.user("ada")
-    yield api
-    api.stop(signal.SIGKILL)
-    executor.stop()
-    db.tool("stop")
-    shutil.rmtree(root, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        executor = FakeExecutor(root + "/executor.sock")
+        stack.callback(executor.stop)
+        api = Api(root, None, executor)
+        stack.callback(api.stop, signal.SIGKILL)
+        api.db = Database(root + "/pg")
+        stack.callback(api.db.tool, "stop")
+        api.db.migrate(api.conf)
+        api.token = api.user("ada")
+        yield api
 
 
 @pytest.fixture
