@@ -18,3 +18,17 @@ paddock_agent_LDADD = libagent.a libframe.a libbase.a
 if !SANITIZED
 paddock_agent_LDFLAGS = -static-pie $(HARDEN_LDFLAGS)
 endif
+
+EXTRA_DIST += tests/integration/test_agent.py tests/lib/agent_peer.py tests/lib/stubborn.c tests/fuzz/seeds/frame_msg
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_frame_msg tests/unit/test_agent_parts tests/unit/test_agent_link
+tests_unit_test_frame_msg_LDADD = libframe.a libbase.a $(CMOCKA_LIBS)
+tests_unit_test_agent_parts_LDADD = libagent.a libframe.a libbase.a $(CMOCKA_LIBS)
+tests_unit_test_agent_link_LDADD = libprovider.a $(CORE_LDADD) $(CMOCKA_LIBS)
+endif
+if FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_frame_msg
+tests_fuzz_fuzz_frame_msg_LDADD = libframe.a libbase.a
+tests_fuzz_fuzz_frame_msg_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif

@@ -232,6 +232,14 @@ static int take_frame(struct agent_link *k, const struct frame *f)
 	return take[f->type](k, f);
 }
 
+/* Of the frame that is still coming: known from its header. */
+static bool is_too_long(const struct buf *in)
+{
+	const uint8_t *h = (const uint8_t *)in->data;
+
+	return in->len >= FRAME_HEADER && (h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24) > IN_FRAME_MAX;
+}
+
 static int take_frames(struct agent_link *k)
 {
 	struct frame f;
@@ -244,7 +252,7 @@ static int take_frames(struct agent_link *k)
 		at += used;
 	}
 	buf_consume(&k->in, at);
-	return r < 0 || k->in.len > FRAME_HEADER + IN_FRAME_MAX ? -1 : 0;
+	return r < 0 || is_too_long(&k->in) ? -1 : 0;
 }
 
 /* Descriptors are taken in whatever happens next; too many are an error. */
