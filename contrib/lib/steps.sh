@@ -157,6 +157,12 @@ step_sql() {
 	return "$rc"
 }
 
+# The daemons as they were built, each beside stand-ins for the others: what the whole service cannot be made to do at will.
+step_parts() {
+	[ -x "$work/gcc/paddock-api" ] || step_gcc || return 1
+	(cd "$src" && PADDOCK_BUILD=$work/gcc PADDOCK_AGENT=$work/gcc/paddock-agent PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -p no:cacheprovider -q -rs tests/integration)
+}
+
 # instance_up NAME PORT FLAGS: a fresh installation for tests
 instance_up() {
 	PADDOCK_INSTANCE=$1 "$here/down" --purge || return 1
