@@ -58,7 +58,7 @@ def test_timeout_kills_the_tree(sh, stubborn, tree):
     began = time.monotonic()
     command = sh("echo so far; exec %s %s" % (stubborn, tree), timeout_ms=1000)
     assert command["status"] == "exited" and command["reason"] == "timeout", command
-    assert command["stdout"].startswith("so far\n") and "ready\n" in command["stdout"] and time.monotonic() - began < 6
+    assert command["stdout"].startswith("so far\n") and "ready\n" in command["stdout"] and time.monotonic() - began < 15
     assert left(sh) == ""
 
 
