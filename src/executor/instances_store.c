@@ -75,9 +75,9 @@ int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err
 		return -1;
 	json_add_str(spec, "workspace", r->workspace);
 	json_add_i64(spec, "created_ms", r->created_ms);
-	if (write_json(fd, "spec.json", spec, true, err) < 0 || save_state(fd, r, true, err) < 0)
+	if (write_json(fd, "spec.json", spec, false, err) < 0)
 		return -1;
-	return fsync(dir_fd) < 0 ? err_sys(err, errno, "instances") : 0;
+	return r->state == INSTANCE_CREATING ? 0 : save_state(fd, r, true, err);
 }
 
 static json_t *read_json(int fd, const char *name, err_t **err)

@@ -1,7 +1,7 @@
 /* instances_store.h - an instance's directory <state>/instances/<iid>: spec.json (written once) and state (replaced whole).
  *
- * A directory without a readable state belongs to a creation that died before the provider was told: it may be removed, unless it has a spec
- * (then it was about to be created). Blocking file operations on our own disk. */
+ * A directory without a spec belongs to a creation that died before the provider was told: it may be removed. One without a state is being
+ * created. Blocking file operations on our own disk. */
 #ifndef PADDOCK_EXECUTOR_INSTANCES_STORE_H
 #define PADDOCK_EXECUTOR_INSTANCES_STORE_H
 
@@ -24,7 +24,8 @@ struct instance_record {
 };
 
 const char *instances_store_state_name(enum instance_state s);
-/* dir_fd: <state>/instances. The spec is written first; durable when both are on the disk before it returns. */
+/* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Not durable: what a power cut forgets has lost
+ * its container too, and the sweep removes what the engine still lists. */
 int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err);
 int instances_store_save(int dir_fd, const struct instance_record *r, bool durable, err_t **err);
 /* ERR_NOT_FOUND: nothing that counts is written there. */

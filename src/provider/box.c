@@ -14,10 +14,12 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "provider/container.h"
+#include "provider/leftovers.h"
 
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 3000
 #define RECHECK_MS 1000
+#define EARLY_LOOK_MS 20
 #define REFUSALS_MAX 4
 #define REMAKES_MAX 2
 #define GHOSTS_MAX 3
@@ -129,6 +131,9 @@ static bool answered(struct box *b)
 
 static void next(struct box *b, enum box_step step)
 {
+	static const char *const names[] = { "lookup", "create", "start", "remake", "wait", "up", "down", "remove", "confirm" };
+
+	log_kv(LOG_DEBUG, "instance_step", "instance", b->id, "step", names[step], NULL);
 	b->step = step;
 	box_kick(b);
 }
@@ -269,10 +274,14 @@ static void on_remade(void *arg, const struct engine_answer *a, const err_t *err
 	(void)a;
 	if (answered(b))
 		return;
-	if (err)
+	if (err) {
 		box_retry(b, err);
-	else
-		next(b, BOX_CREATE);
+		return;
+	}
+	guard_cancel(steal_ptr(&b->guard));
+	b->guarded = false;
+	b->guard_pid = b->pid = 0;
+	next(b, BOX_CREATE);
 }
 
 /* --- it runs --- */
@@ -306,33 +315,51 @@ static void limit(struct box *b)
 	str_copy(p->limits_hint, sizeof(p->limits_hint), b->enforced ? "" : err_message(err));
 }
 
-static void close_network(struct box *b);
+static void close_network(struct box *b, pid_t pid);
 
 static void on_guarded(void *arg, const err_t *err)
 {
 	struct box *b = arg;
 
 	b->guard = NULL;
-	if (b->step != BOX_WAIT || b->want_destroy)
+	if (b->want_destroy || b->step == BOX_DOWN)
 		return;
 	if (!err) {
+		log_kv(LOG_DEBUG, "instance_guarded", "instance", b->id, NULL);
 		b->guarded = true;
 		box_check_up(b);
+	} else if (b->step != BOX_WAIT) {
+		b->guard_pid = 0;   /* too early: tried again when the engine has told the pid */
 	} else if (b->guard_tries < GUARD_TRIES) {
-		close_network(b);
+		close_network(b, b->pid);
 	} else {
 		box_fail(b, err);
 	}
 }
 
-static void close_network(struct box *b)
+static void close_network(struct box *b, pid_t pid)
 {
 	cleanup_err err_t *err = NULL;
 
+	guard_cancel(steal_ptr(&b->guard));
+	b->guarded = false;
 	b->guard_tries++;
-	b->guard = guard_start(b->p->loop, b->p->netguard, b->pid, on_guarded, b, &err);
+	b->guard_pid = pid;
+	b->guard = guard_start(b->p->loop, b->p->netguard, pid, on_guarded, b, &err);
 	if (!b->guard)
 		box_fail(b, err);
+}
+
+/* While the engine still starts the container, the runtime's record tells its first process: the guard's time is hidden behind the engine's.
+ * The engine's own word is asked for all the same; another pid there means: once more. */
+static void guard_early(struct box *b)
+{
+	pid_t pid = b->p->engine_config.internet && !b->guard_pid ? leftovers_recorded(b->container, b->p->runtime_state) : 0;
+
+	if (pid)
+		close_network(b, pid);
+	else if (b->p->engine_config.internet && !b->guard_pid)
+		loop_timer_set(b->timer, EARLY_LOOK_MS);
 }
 
 void box_settle(struct box *b, const struct engine_container *c)
@@ -347,14 +374,15 @@ void box_settle(struct box *b, const struct engine_container *c)
 		return;
 	}
 	b->step = BOX_WAIT;
+	log_kv(LOG_DEBUG, "instance_runs", "instance", b->id, NULL);
 	if (fresh) {
 		b->pid = c->pid;
 		limit(b);
-		b->guarded = !b->p->engine_config.internet;
-		b->guard_tries = 0;
 		agent_link_expect(b->agent, uid, b->pid);
-		if (!b->guarded)
-			close_network(b);
+		if (!b->p->engine_config.internet)
+			b->guarded = true;
+		else if (b->guard_pid != b->pid)
+			close_network(b, b->pid);
 	}
 	if (b->step == BOX_WAIT) {
 		loop_timer_set(b->timer, RECHECK_MS);
@@ -409,6 +437,7 @@ static int act(struct box *b, err_t **err)
 	case BOX_CREATE:
 		return create(b, err);
 	case BOX_START:
+		loop_timer_set(b->timer, EARLY_LOOK_MS);
 		return p->ops->start(p->engine, b->name, on_started, b, err);
 	case BOX_REMAKE:
 		return p->ops->remove(p->engine, b->name, on_remade, b, err);
@@ -428,8 +457,11 @@ static void run(void *arg)
 	struct box *b = arg;
 	cleanup_err err_t *err = NULL;
 
-	if (b->busy)
+	if (b->busy) {
+		if (b->step == BOX_START && !b->want_destroy)
+			guard_early(b);
 		return;
+	}
 	if (b->want_destroy && b->step < BOX_REMOVE)
 		b->step = BOX_REMOVE;
 	if (b->step >= BOX_REMOVE) {

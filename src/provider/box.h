@@ -47,7 +47,8 @@ struct box {
 	pid_t pid;                      /* first process, as the host sees it; 0 when not known */
 	struct cgroup *cgroup;
 	struct guard *guard;
-	bool guarded;                   /* network rules are in force, or there is no network */
+	pid_t guard_pid;                /* whose network the guard closes, or closed */
+	bool guarded;                   /* network rules are in force for guard_pid, or there is no network */
 	struct agent_link *agent;
 	struct list execs;              /* commands whose end is not acknowledged */
 };

@@ -6,8 +6,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/id.h"
 #include "provider/container.h"
 #include "provider/leftovers.h"
 
@@ -85,6 +87,18 @@ static void consider_record(void *arg, const char *id)
 		free(r);
 }
 
+/* Socket directories of instances that are in nobody's books. */
+static void sweep_agent_dirs(struct sweep *s)
+{
+	struct provider *p = s->p;
+	cleanup_closedir DIR *d = opendir(p->agent_dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (id_valid(e->d_name) && !container_find(p, e->d_name) && !s->known(s->arg, e->d_name))
+			io_remove_tree(dirfd(d), e->d_name, NULL);
+}
+
 static void on_listed(void *arg, const struct engine_answer *a, const err_t *err)
 {
 	cleanup_free struct sweep *s = arg;
@@ -97,6 +111,7 @@ static void on_listed(void *arg, const struct engine_answer *a, const err_t *err
 		consider(s, a->items[i].name);
 	leftovers_names(s->p->prefix, consider, s);
 	leftovers_ids(s->p->runtime_state, consider_record, s);
+	sweep_agent_dirs(s);
 }
 
 void container_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg)

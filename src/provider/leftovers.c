@@ -150,22 +150,29 @@ static void hit_descendants(struct procs *all)
 	}
 }
 
-/* The init process of the runtime's record, when that very process still lives. */
-static void hit_recorded(struct procs *all, const char *id, const char *state_dir)
+pid_t leftovers_recorded(const char *id, const char *state_dir)
 {
 	cleanup_free char *text = NULL;
 	char path[PATH_MAX];
+	struct proc now;
 	size_t n = 0;
 	int64_t pid = 0, start = 0;
 
 	if (!id[0] || str_fmt(path, sizeof(path), "%s/%s/state.json", state_dir, id) < 0 || io_read_file(AT_FDCWD, path, STATE_MAX, &text, &n, NULL) < 0)
-		return;
+		return 0;
 	cleanup_json json_t *o = json_parse(text, n, STATE_MAX, 32, NULL);
 	if (!o || json_get_i64(o, "init_process_pid", true, 1, INT_MAX, &pid, NULL) < 0 ||
 	    json_get_i64(o, "init_process_start", true, 0, INT64_MAX, &start, NULL) < 0)
-		return;
+		return 0;
+	return read_stat((pid_t)pid, &now) == 0 && now.start == (unsigned long long)start ? (pid_t)pid : 0;
+}
+
+static void hit_recorded(struct procs *all, const char *id, const char *state_dir)
+{
+	pid_t pid = leftovers_recorded(id, state_dir);
+
 	for (size_t i = 0; i < all->n; i++)
-		if (all->at[i].pid == pid && all->at[i].start == (unsigned long long)start)
+		if (pid && all->at[i].pid == pid)
 			all->at[i].hit = true;
 }
 

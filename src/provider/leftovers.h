@@ -13,6 +13,8 @@
  * runtime's record of it). With kill, each is killed by a pidfd after a second look. state_dir: the runtime's. name and id
  * may be "". */
 size_t leftovers_of(const char *name, const char *id, const char *state_dir, bool kill);
+/* The first process of the runtime's record of an id, when that very process still lives; else 0. */
+pid_t leftovers_recorded(const char *id, const char *state_dir);
 /* Removes the runtime's record of an id whose processes are gone. */
 int leftovers_forget(const char *id, const char *state_dir, err_t **err);
 /* Calls fn for each container name beginning with prefix that a conmon process bears. */
