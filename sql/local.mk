@@ -6,4 +6,7 @@ dist_sql_DATA = \
 	sql/0002_runs.sql \
 	sql/0003_commands.sql \
 	sql/0004_plans.sql
-EXTRA_DIST += tests/lib/pg.sh
+EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
+dist_check_SCRIPTS = sql/test/pgtap
+EXTRA_DIST += sql/test/rules.sql
+TESTS += sql/test/pgtap

@@ -29,16 +29,19 @@ DOMAIN_LDADD = libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
 # Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
 EXTRA_DIST += tests/lib/scripted_executor.py
 if HAVE_CMOCKA
-DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_model
+DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model
 check_PROGRAMS += $(DOMAIN_TESTS)
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
 STAND_SOURCES = tests/lib/stand.c tests/lib/stand.h
 tests_unit_test_db_SOURCES = tests/unit/test_db.c $(STAND_SOURCES)
 tests_unit_test_db_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_db_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
-tests_unit_test_domain_SOURCES = tests/unit/test_domain.c $(STAND_SOURCES)
+tests_unit_test_domain_SOURCES = tests/unit/test_domain.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_access_SOURCES = tests/unit/test_domain_access.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_access_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_access_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)

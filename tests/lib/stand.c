@@ -153,7 +153,8 @@ static void write_files(struct stand *s)
 
 	rand_bytes(key, sizeof key);
 	snprintf(text, sizeof text, "[database]\nconninfo = host=%s/pg dbname=paddock user=paddock_api\nconnect_timeout_ms = 2000\n[paths]\nkeys = %s\n"
-		"[executor]\nsocket = %s/executor.sock\n[runs]\nrun_commands = 6\nuser_commands = 40\n[janitor]\ninterval_ms = 50\nbackoff_min_ms = 50\nbackoff_max_ms = 400\norphan_grace_ms = 0\n",
+		"[executor]\nsocket = %s/executor.sock\n[runs]\nrun_commands = 6\nuser_commands = 40\n"
+		"[janitor]\ninterval_ms = 50\nbackoff_min_ms = 50\nbackoff_max_ms = 400\norphan_grace_ms = 0\n",
 		s->dir, s->dir, s->dir);
 	if (io_write_file(dir, "pepper", key, sizeof key, 0400, 0, &e) < 0 || io_write_file(dir, "paddock.ini", text, strlen(text), 0600, 0, &e) < 0)
 		die("files", e);
@@ -173,7 +174,8 @@ static void quiet(void *arg, const char *file, bool done)
 
 static void migrate(const struct stand *s)
 {
-	struct db_config c = { .conninfo = config_str(s->config, "database.conninfo"), .user = "paddock_owner", .connect_timeout_ms = 5000, .statement_timeout_ms = 5000, .any_schema = true };
+	struct db_config c = { .conninfo = config_str(s->config, "database.conninfo"), .user = "paddock_owner", .any_schema = true, .connect_timeout_ms = 5000,
+		.statement_timeout_ms = 5000 };
 	err_t *e = NULL;
 	struct db *d = db_new(&c, &e);
 

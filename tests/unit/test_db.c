@@ -31,7 +31,8 @@ static int down(void **state)
 
 static struct db *open_as(const char *user, int64_t statement_ms, bool any_schema)
 {
-	struct db_config c = { .conninfo = config_str(st.config, "database.conninfo"), .user = user, .connect_timeout_ms = 2000, .statement_timeout_ms = statement_ms, .any_schema = any_schema };
+	struct db_config c = { .conninfo = config_str(st.config, "database.conninfo"), .user = user, .connect_timeout_ms = 2000,
+		.statement_timeout_ms = statement_ms, .any_schema = any_schema };
 	struct db *d = db_new(&c, NULL);
 	assert_non_null(d);
 	return d;
@@ -279,18 +280,10 @@ static void test_migrations(void **state)
 static void test_version_is_newest_file(void **state)
 {
 	(void)state;
-	char name[128];
-	struct stat sb;
-	bool found = false;
-	for (int v = 1; v < 100; v++) {
-		snprintf(name, sizeof name, "SELECT count(*) FROM schema_migrations WHERE version = %d", v);
-		if (v <= DB_SCHEMA_VERSION)
-			assert_int_equal(stand_count(&st, name), 1);
-		else
-			assert_int_equal(stand_count(&st, name), 0);
-	}
-	found = stat(TEST_SRCDIR "/sql/0001_tables.sql", &sb) == 0;
-	assert_true(found);
+	char sql[128];
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM schema_migrations WHERE version <= %d", DB_SCHEMA_VERSION);
+	assert_int_equal(stand_count(&st, sql), DB_SCHEMA_VERSION);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM schema_migrations"), DB_SCHEMA_VERSION);
 }
 
 static void test_rights(void **state)

@@ -188,7 +188,8 @@ static void (*const ops[])(struct domain *) = { op_create, op_create, op_claim, 
 /* What befalls the others. */
 static void fate(void)
 {
-	static const char *const faults[] = { "{\"lose\":1}", "{\"lose\":2}", "{\"refuse\":1}", "{\"busy\":2}", "{\"deaf\":2}", "{\"slow_gone\":2}", "{\"late_ms\":3}", "{\"late_ms\":0}", "{\"forget\":true}" };
+	static const char *const faults[] = { "{\"lose\":1}", "{\"lose\":2}", "{\"refuse\":1}", "{\"busy\":2}", "{\"deaf\":2}",
+		"{\"slow_gone\":2}", "{\"late_ms\":3}", "{\"late_ms\":0}", "{\"forget\":true}" };
 	uint32_t roll = dice(200);
 	if (roll < 90)
 		stand_control(&st, "/end", dice(2) ? "{\"any\":1,\"code\":0,\"stdout\":\"hi\"}" : "{\"any\":1,\"code\":9}");

@@ -1,0 +1,91 @@
+-- The rules that the schema itself keeps, whoever writes: constraints, and the functions' answers.
+BEGIN;
+SELECT no_plan();
+
+INSERT INTO users (id, name) VALUES ('00000000-0000-7000-8000-000000000001', 'ann'), ('00000000-0000-7000-8000-000000000002', 'bob');
+CREATE FUNCTION pg_temp.ann() RETURNS origin LANGUAGE sql AS $$ SELECT ROW('00000000-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000001', NULL, 'r', NULL)::origin $$;
+CREATE FUNCTION pg_temp.bob() RETURNS origin LANGUAGE sql AS $$ SELECT ROW('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-000000000002', NULL, 'r', NULL)::origin $$;
+CREATE FUNCTION pg_temp.run(n integer) RETURNS uuid LANGUAGE sql AS $$ SELECT ('00000000-0000-7000-9000-' || lpad(n::text, 12, '0'))::uuid $$;
+CREATE FUNCTION pg_temp.make(n integer, thread text, worker text DEFAULT NULL, attempts integer DEFAULT 2) RETURNS text LANGUAGE sql AS $$
+	SELECT (run_create(pg_temp.run(n), thread, 'container', '/home/user/workspace', NULL, NULL, 60000, attempts, worker, 60000, 'n' || n, ('h' || n)::bytea, NULL, NULL, pg_temp.ann())).result $$;
+CREATE FUNCTION pg_temp.go(n integer, hash bytea, cmd uuid DEFAULT gen_random_uuid(), who origin DEFAULT pg_temp.ann(), most bigint DEFAULT 10) RETURNS text LANGUAGE sql AS $$
+	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(cmd, 'true', NULL, NULL, 1000, false, most, 100, 100)::command_wish, NULL, NULL, who)).result $$;
+
+-- constraints
+SELECT throws_ok($$INSERT INTO users (id, name) VALUES (gen_random_uuid(), '../etc')$$, '23514', NULL, 'a name is no path');
+SELECT throws_ok($$INSERT INTO users (id, name) VALUES (gen_random_uuid(), 'ann')$$, '23505', NULL, 'names are unique');
+SELECT throws_ok($$INSERT INTO tokens (id, user_id, kind, hash) VALUES ('0123456789ab', '00000000-0000-7000-8000-000000000001', 'root', decode(repeat('00', 32), 'hex'))$$,
+	'23514', NULL, 'kinds of tokens are known');
+
+-- a claimed Run
+SELECT is(pg_temp.make(1, 'a', 'w'), 'created', 'create with claim');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(1)), 'running', 'it runs');
+SELECT is((SELECT count(*)::int FROM run_attempts WHERE run_id = pg_temp.run(1)), 1, 'it has an attempt');
+SELECT throws_ok($$UPDATE runs SET cleanup_pending = true, cleanup_next_at = now() WHERE id = pg_temp.run(1)$$, '23514', NULL, 'no running Run has clean-up pending');
+SELECT throws_ok($$UPDATE runs SET status = 'completed' WHERE id = pg_temp.run(1)$$, '23514', NULL, 'a terminal state has an end time');
+SELECT is(pg_temp.go(1, NULL), 'lease_required', 'a leased Run needs its token');
+SELECT is(pg_temp.go(1, 'h2'), 'lease_lost', 'a foreign token');
+SELECT is(pg_temp.go(1, 'h1', gen_random_uuid(), pg_temp.bob()), 'not_found', 'another user sees nothing');
+SELECT is(pg_temp.go(1, 'h1', pg_temp.run(101)), 'created', 'a command');
+SELECT is((SELECT count(*)::int FROM instances WHERE run_id = pg_temp.run(1)), 1, 'its instance is on record');
+SELECT is(pg_temp.go(1, 'h1', pg_temp.run(102)), 'created', 'another');
+SELECT is((SELECT count(DISTINCT instance_id)::int FROM sandbox_commands WHERE run_id = pg_temp.run(1)), 1, 'in the same instance');
+SELECT is(pg_temp.go(1, 'h1', gen_random_uuid(), pg_temp.ann(), 2), 'too_many_commands', 'limit of a Run');
+
+-- the lease expires
+UPDATE runs SET lease_expires_at = now() - interval '1 s' WHERE id = pg_temp.run(1);
+SELECT is(pg_temp.go(1, 'h1'), 'lease_lost', 'an expired lease is lost before it is swept');
+SELECT is((SELECT (run_heartbeat(pg_temp.run(1), 'h1', 1000, '00000000-0000-7000-8000-000000000001')).result), 'lease_lost', 'and cannot be renewed');
+SELECT is((SELECT count(*)::int FROM runs_expire_leases(10)), 1, 'swept');
+SELECT is((SELECT ROW(status, cleanup_pending, lease_owner IS NULL)::text FROM runs WHERE id = pg_temp.run(1)), '(pending,t,t)', 'offered again, after clean-up');
+SELECT is((SELECT (run_claim(NULL, 'w2', 1000, 'n', 'h', pg_temp.ann())).result), 'nothing', 'not before');
+SELECT is(pg_temp.make(2, 'a', 'w'), 'created', 'another Run of the Thread');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(2)), 'pending', 'gets no lease');
+SELECT is(pg_temp.go(2, NULL), 'cleanup_pending', 'and no first command');
+SELECT is(pg_temp.make(3, 'b'), 'created', 'a Run of another Thread');
+SELECT is(pg_temp.go(3, NULL), 'created', 'is not concerned');
+SELECT is(cleanup_confirm(pg_temp.run(1), (SELECT instance_id FROM runs WHERE id = pg_temp.run(1))), false, 'not confirmed while a command has no end');
+SELECT results_eq($$SELECT what, count(*)::int FROM commands_record(json_build_array(
+		json_build_object('id', pg_temp.run(101), 'status', 'exited', 'reason', 'cancelled', 'signal', 9),
+		json_build_object('id', pg_temp.run(102), 'status', 'lost', 'reason', 'lost')), ARRAY['out'::bytea, NULL], ARRAY[NULL::bytea, NULL]) GROUP BY 1$$,
+	$$SELECT NULL::text, 0 WHERE false$$, 'ends are recorded');
+SELECT is((SELECT stdout FROM sandbox_commands WHERE id = pg_temp.run(101)), 'out'::bytea, 'with their output');
+SELECT is(cleanup_confirm(pg_temp.run(1), gen_random_uuid()), false, 'another instance confirms nothing');
+SELECT is(cleanup_confirm(pg_temp.run(1), (SELECT instance_id FROM runs WHERE id = pg_temp.run(1))), true, 'confirmed');
+SELECT is((SELECT count(*)::int FROM instances WHERE run_id = pg_temp.run(1)), 0, 'the ledger forgets it');
+SELECT is((SELECT (run_claim('a', 'w2', 60000, 'n', 'h', pg_temp.ann())).result), 'claimed', 'and the Run is handed out');
+SELECT is((SELECT attempt FROM runs WHERE id = pg_temp.run(1)), 2, 'the oldest first, second attempt');
+UPDATE runs SET lease_expires_at = now() - interval '1 s' WHERE id = pg_temp.run(1);
+SELECT is((SELECT count(*)::int FROM runs_expire_leases(10)), 1, 'lost again');
+SELECT is((SELECT ROW(status, error_code, cleanup_pending)::text FROM runs WHERE id = pg_temp.run(1)), '(failed,lease_expired,t)', 'none left: failed');
+
+-- 'lost' gives way to the truth, the truth to nothing
+SELECT lives_ok($$SELECT commands_record(json_build_array(json_build_object('id', pg_temp.run(102), 'status', 'exited', 'reason', 'exited', 'exit_code', 0)), ARRAY[NULL::bytea], ARRAY[NULL::bytea])$$);
+SELECT is((SELECT reason FROM sandbox_commands WHERE id = pg_temp.run(102)), 'exited', 'lost, then known');
+SELECT lives_ok($$SELECT commands_record(json_build_array(json_build_object('id', pg_temp.run(102), 'status', 'lost', 'reason', 'lost')), ARRAY[NULL::bytea], ARRAY[NULL::bytea])$$);
+SELECT is((SELECT reason FROM sandbox_commands WHERE id = pg_temp.run(102)), 'exited', 'known stays known');
+SELECT results_eq($$SELECT what, id FROM commands_record(json_build_array(json_build_object('id', pg_temp.run(102), 'status', 'running')), ARRAY[NULL::bytea], ARRAY[NULL::bytea])$$,
+	$$SELECT 'stray'::text, pg_temp.run(102)$$, 'a command that runs after its end is a stray');
+
+-- cancel
+SELECT is((SELECT (run_cancel(pg_temp.run(3), pg_temp.bob())).result), 'not_found', 'cancel by another user');
+SELECT is((SELECT (run_cancel(pg_temp.run(3), pg_temp.ann())).result), 'requested', 'cancel with an open command');
+SELECT is((SELECT (run_finish(pg_temp.run(3), NULL, 'completed', NULL, NULL, pg_temp.ann())).result), 'run_ended', 'it cannot be finished any more');
+SELECT is((SELECT count(*)::int FROM runs_settle_cancels(10, 60000)), 0, 'it waits for its command');
+SELECT is((SELECT what FROM commands_record((SELECT json_build_array(json_build_object('id', id, 'status', 'exited', 'reason', 'cancelled')) FROM sandbox_commands WHERE run_id = pg_temp.run(3)),
+	ARRAY[NULL::bytea], ARRAY[NULL::bytea])), 'ended', 'whose end ends it');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(3)), 'cancelled', 'cancelled');
+
+-- one-shot
+SELECT is((SELECT (execute_start(pg_temp.run(9), pg_temp.run(90), 'ann', 'container', '/home/user/workspace', 1000,
+	ROW(pg_temp.run(91), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'b', pg_temp.ann())).result), 'created', 'execute');
+SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'b', pg_temp.ann())).command_id), pg_temp.run(91), 'the same key, the same command');
+SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'c', pg_temp.ann())).result), 'idempotency_mismatch', 'another body');
+SELECT is((SELECT command_refused(pg_temp.run(91), 'executor_unavailable', 'away')), pg_temp.run(9), 'refused: the Run ends with it');
+SELECT is((SELECT ROW(status, error_code, cleanup_pending)::text FROM runs WHERE id = pg_temp.run(9)), '(failed,command_not_started,t)', 'failed, to be cleaned up');
+SELECT is((SELECT count(*)::int FROM idempotency_keys), 0, 'and its key is free');
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,237 @@
+#include "domain_kit.h"
+
+static void test_idempotency(void **state)
+{
+	(void)state;
+	char t1[LEASE_TOKEN_SIZE], t2[LEASE_TOKEN_SIZE];
+	json_t *a = NULL, *b = NULL;
+	struct run_claim cl = { .worker_id = "w" };
+	struct run_new n = { .thread_id = "idem", .claim = &cl, .idempotency = { .key = "k1", .body = "{1}", .body_len = 3 } };
+	json_t *input = json_parse("\"a\\u0000b\"", 10, 100, 5, NULL);
+	n.input = input;
+	assert_ok(runs_create(D, C, &n, &a, t1, err));
+	assert_ok(runs_create(D, C, &n, &b, t2, err));
+	assert_string_equal(json_text(a, NULL), json_text(b, NULL));
+	assert_string_equal(t1, t2);
+	n.idempotency.body = "{2}";
+	assert_fails(runs_create(D, C, &n, &b, t2, err), "idempotency_mismatch");
+	struct made m;
+	str_copy(m.id, sizeof m.id, str_of(a, "id"));
+	struct command_new cn = { .command = "x", .lease_token = t1, .view = COMMAND_VIEW_RESULT, .idempotency = { .key = "k1", .body = "b", .body_len = 1 } };
+	struct command_started s1, s2;
+	assert_ok(commands_start(D, C, m.id, &cn, &s1, err));
+	assert_ok(commands_start(D, C, m.id, &cn, &s2, err));
+	assert_string_equal(s1.id, s2.id);
+	assert_true(s2.replayed);
+	char end[128];
+	snprintf(end, sizeof end, "{\"id\":\"%s\"}", s1.id);
+	stand_control(&st, "/end", end);
+	assert_ok(reports_take(D, 1000, err));
+	assert_ok(commands_start(D, C, m.id, &cn, &s2, err));
+	assert_string_equal(str_of(s2.command, "status"), "exited");
+	json_object_put(s2.command);
+	json_object_put(a);
+	json_object_put(b);
+	json_object_put(input);
+	/* A refused start leaves its key free. */
+	struct command_new again = { .command = "y", .lease_token = t1, .view = COMMAND_VIEW_RESULT, .idempotency = { .key = "k2", .body = "b", .body_len = 1 } };
+	stand_control(&st, "", "{\"busy\":3}");
+	assert_fails(commands_start(D, C, m.id, &again, &s1, err), "executor_unavailable");
+	assert_ok(commands_start(D, C, m.id, &again, &s2, err));
+	assert_false(s2.replayed);
+}
+
+static void test_limits(void **state)
+{
+	(void)state;
+	struct made m = make_run("limits", true, 0);
+	struct command_started s;
+	for (int i = 0; i < 6; i++)
+		start(&m, m.token);
+	assert_fails(commands_start(D, C, m.id, &(struct command_new){ .command = "x", .lease_token = m.token }, &s, err), "too_many_commands");
+	/* One that has ended, though it is not on record yet, makes room at once. */
+	char *id = stand_sql(&st, "SELECT c.id FROM sandbox_commands c JOIN runs r ON r.id = c.run_id WHERE thread_id = 'limits' LIMIT 1");
+	char end[128];
+	snprintf(end, sizeof end, "{\"id\":\"%s\"}", id);
+	free(id);
+	stand_control(&st, "/end", end);
+	start(&m, m.token);
+	json_t *o = NULL;
+	assert_ok(runs_cancel(D, C, m.id, &o, err));
+	json_object_put(o);
+	settle();
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands c JOIN runs r ON r.id = c.run_id WHERE thread_id = 'limits' AND c.ended_at IS NULL"), 0);
+}
+
+static void test_bad_values(void **state)
+{
+	(void)state;
+	struct made m = make_run("bad", true, 0);
+	struct command_started s;
+	json_t *o = NULL, *argv = json_parse("[\"a\", 1]", 8, 100, 5, NULL), *env = json_parse("{\"1A\":\"x\"}", 10, 100, 5, NULL);
+	char t[LEASE_TOKEN_SIZE];
+	long before = stand_count(&st, "SELECT count(*) FROM sandbox_commands");
+#define START(...) commands_start(D, C, m.id, &(struct command_new){ .lease_token = m.token, __VA_ARGS__ }, &s, err)
+	assert_fails(START(.command = ""), "bad_command");
+	assert_fails(START(.keep_stdin = true), "bad_field");
+	assert_fails(START(.command = "x", .argv = argv), "bad_field");
+	assert_fails(START(.argv = argv), "bad_field");
+	assert_fails(START(.command = "x", .env = env), "bad_env");
+	assert_fails(START(.command = "x", .cwd = "relative"), "bad_cwd");
+	assert_fails(START(.command = "x", .cwd = "/a/../b"), "bad_cwd");
+	assert_fails(START(.command = "x", .has_timeout = true, .timeout_ms = 0), "bad_timeout");
+	assert_fails(START(.command = "x", .has_timeout = true, .timeout_ms = -1), "bad_timeout");
+	assert_fails(START(.command = "x", .has_timeout = true, .timeout_ms = INT64_MAX), "bad_timeout");
+	assert_fails(runs_create(D, C, &(struct run_new){ .thread_id = "" }, &o, t, err), "bad_thread_id");
+	assert_fails(runs_create(D, C, &(struct run_new){ .thread_id = "x", .workdir = "/etc" }, &o, t, err), "bad_workdir");
+	assert_fails(runs_create(D, C, &(struct run_new){ .thread_id = "x", .workdir = "/home/user/workspaceX" }, &o, t, err), "bad_workdir");
+	assert_fails(runs_create(D, C, &(struct run_new){ .thread_id = "x", .idempotency = { .key = "" } }, &o, t, err), "bad_idempotency_key");
+	assert_fails(runs_get(D, C, "not-an-id", &o, err), "not_found");
+	assert_fails(commands_signal(D, C, m.id, "NOPE", err), "bad_signal");
+	assert_fails(runs_finish(D, C, m.id, &(struct run_finish){ .lease_token = m.token, .status = "done" }, &o, err), "bad_status");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands"), before);
+	json_object_put(argv);
+	json_object_put(env);
+}
+
+static void test_others_things(void **state)
+{
+	(void)state;
+	struct caller bob = st.caller;
+	json_t *o = NULL;
+	struct made m = make_run("private", false, 0);
+	struct command_started c = start(&m, NULL), s;
+	assert_ok(users_create(D, C, "bob", true, &o, err));
+	str_copy(bob.user_id, sizeof bob.user_id, str_of(o, "id"));
+	str_copy(bob.user, sizeof bob.user, "bob");
+	json_object_put(o);
+	char t[TICKET_SIZE];
+	assert_fails(runs_get(D, &bob, m.id, &o, err), "not_found");
+	assert_fails(runs_cancel(D, &bob, m.id, &o, err), "not_found");
+	assert_fails(commands_start(D, &bob, m.id, &(struct command_new){ .command = "x" }, &s, err), "not_found");
+	assert_fails(commands_get(D, &bob, c.id, &o, err), "not_found");
+	assert_fails(commands_list(D, &bob, m.id, &(struct command_list){ 0 }, &o, err), "not_found");
+	assert_fails(commands_kill(D, &bob, c.id, err), "not_found");
+	assert_fails(commands_ticket(D, &bob, c.id, COMMAND_VIEW_SSE, 0, false, t, err), "not_found");
+	assert_ok(runs_cancel(D, C, m.id, &o, err));
+	json_object_put(o);
+	settle();
+}
+
+static void test_tokens(void **state)
+{
+	(void)state;
+	struct caller c;
+	char secret[TOKEN_SECRET_SIZE], bearer[256], id[TOKEN_ID_SIZE];
+	struct auth_request rq = { .authorization = bearer };
+	json_t *run = NULL;
+	snprintf(bearer, sizeof bearer, "Bearer %s", st.token);
+	assert_ok(auth_bearer(D, &rq, &c, err));
+	assert_string_equal(c.user, "ann");
+	bearer[strlen(bearer) - 1] ^= 1;
+	assert_fails(auth_bearer(D, &rq, &c, err), "unauthorized");
+	assert_fails(tokens_create(D, C, &(struct token_new){ .user = "ann", .kind = CALLER_ADMIN }, secret, err), "not_an_admin");
+	assert_fails(tokens_create(D, C, &(struct token_new){ .user = "nobody" }, secret, err), "unknown_user");
+	assert_ok(tokens_create(D, C, &(struct token_new){ .user = "bob", .kind = CALLER_SERVICE }, secret, err));
+	snprintf(bearer, sizeof bearer, "Bearer %s", secret);
+	assert_fails(auth_bearer(D, &rq, &c, err), "user_header_required");
+	rq.act_for = "Nobody!";
+	assert_fails(auth_bearer(D, &rq, &c, err), "unknown_user");
+	rq.act_for = "ann";
+	assert_ok(auth_bearer(D, &rq, &c, err));
+	assert_string_equal(c.user, "ann");
+	assert_string_equal(c.actor, "bob");
+	struct made m = make_run("service", false, 0);
+	assert_ok(auth_run_get(D, &rq, m.id, &c, &run, err));
+	assert_string_equal(str_of(run, "thread_id"), "service");
+	json_object_put(run);
+	rq.act_for = "bob";
+	assert_fails(auth_run_get(D, &rq, m.id, &c, &run, err), "not_found");
+	memcpy(id, secret + 4, TOKEN_ID_SIZE - 1);
+	id[TOKEN_ID_SIZE - 1] = 0;
+	assert_ok(tokens_revoke(D, C, id, err));
+	assert_fails(auth_bearer(D, &rq, &c, err), "unauthorized");
+	assert_ok(tokens_create(D, C, &(struct token_new){ .user = "bob", .kind = CALLER_ADMIN, .lifetime_ms = 1 }, secret, err));
+	snprintf(bearer, sizeof bearer, "Bearer %s", secret);
+	struct timespec ts = { .tv_nsec = 5000000 };
+	nanosleep(&ts, NULL);
+	rq.act_for = NULL;
+	assert_fails(auth_bearer(D, &rq, &c, err), "unauthorized");
+	assert_ok(tokens_create(D, C, &(struct token_new){ .user = "bob", .kind = CALLER_E2B }, secret, err));
+	snprintf(bearer, sizeof bearer, "Bearer %s", secret);
+	assert_memory_equal(secret, "e2b_", 4);
+	assert_fails(auth_bearer(D, &rq, &c, err), "forbidden");
+}
+
+static void test_lists(void **state)
+{
+	(void)state;
+	json_t *page = NULL;
+	const json_t *items = NULL;
+	for (int i = 0; i < 5; i++)
+		make_run("list", false, 0);
+	assert_ok(runs_list(D, C, &(struct run_list){ .thread_id = "list", .limit = 3 }, &page, err));
+	assert_int_equal(json_get_arr(page, "items", true, &items, NULL), 0);
+	assert_int_equal(json_object_array_length(items), 3);
+	char cursor[ID_SIZE];
+	str_copy(cursor, sizeof cursor, str_of(page, "next_cursor"));
+	json_object_put(page);
+	assert_ok(runs_list(D, C, &(struct run_list){ .thread_id = "list", .limit = 3, .cursor = cursor, .status = "pending" }, &page, err));
+	assert_int_equal(json_get_arr(page, "items", true, &items, NULL), 0);
+	assert_int_equal(json_object_array_length(items), 2);
+	assert_null(str_of(page, "next_cursor"));
+	json_object_put(page);
+	assert_fails(runs_list(D, C, &(struct run_list){ .limit = 201 }, &page, err), "bad_limit");
+	assert_fails(runs_list(D, C, &(struct run_list){ .status = "odd" }, &page, err), "bad_status");
+	assert_fails(runs_list(D, C, &(struct run_list){ .cursor = "odd" }, &page, err), "bad_cursor");
+	struct made m = make_run("cmds", true, 0);
+	assert_ok(commands_list(D, C, m.id, &(struct command_list){ 0 }, &page, err));
+	assert_int_equal(json_get_arr(page, "items", true, &items, NULL), 0);
+	assert_int_equal(json_object_array_length(items), 0);
+	json_object_put(page);
+	struct command_started s = start(&m, m.token);
+	start(&m, m.token);
+	assert_ok(commands_list(D, C, m.id, &(struct command_list){ .limit = 1 }, &page, err));
+	assert_int_equal(json_get_arr(page, "items", true, &items, NULL), 0);
+	assert_string_equal(str_of(json_object_array_get_idx(items, 0), "id"), s.id);
+	assert_string_equal(str_of(json_object_array_get_idx(items, 0), "status"), "running");
+	assert_string_equal(str_of(page, "next_cursor"), s.id);
+	json_object_put(page);
+}
+
+static void test_health(void **state)
+{
+	(void)state;
+	json_t *o = NULL;
+	bool ready = false;
+	struct buf b = BUF_INIT(65536);
+	assert_ok(health_read(D, &o, &ready, err));
+	assert_true(ready);
+	assert_string_equal(str_of(o, "status"), "ok");
+	json_object_put(o);
+	assert_ok(health_metrics(D, &b, err));
+	assert_non_null(strstr(buf_str(&b), "paddock_cleanups_pending "));
+	buf_free(&b);
+	stand_pg(&st, "halt");
+	int64_t t = clock_boot_ms();
+	assert_ok(health_read(D, &o, &ready, err));
+	assert_false(ready);
+	assert_string_equal(str_of(o, "status"), "unavailable");
+	json_object_put(o);
+	assert_fails(runs_get(D, C, "01900000-0000-7000-8000-000000000000", &o, err), "database_unavailable");
+	assert_true(clock_boot_ms() - t < 2500);
+	stand_pg(&st, "resume");
+	struct timespec ts = { .tv_sec = 1, .tv_nsec = 100000000 };
+	nanosleep(&ts, NULL);
+	assert_fails(runs_get(D, C, "01900000-0000-7000-8000-000000000000", &o, err), "not_found");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_idempotency), cmocka_unit_test(test_limits), cmocka_unit_test(test_bad_values),
+		cmocka_unit_test(test_others_things), cmocka_unit_test(test_tokens), cmocka_unit_test(test_lists), cmocka_unit_test(test_health),
+	};
+
+	return cmocka_run_group_tests_name("domain_access", tests, up, down);
+}
