@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 static bool is_cont(uint8_t c)
 {
@@ -50,6 +51,14 @@ bool utf8_valid(const void *p, size_t n)
 	const uint8_t *s = p;
 
 	for (size_t i = 0; i < n;) {
+		uint64_t eight = 0;
+
+		if (n - i >= sizeof(eight))
+			memcpy(&eight, s + i, sizeof(eight));
+		if (n - i >= sizeof(eight) && !(eight & 0x8080808080808080u)) {   /* all ASCII */
+			i += sizeof(eight);
+			continue;
+		}
 		size_t len = announced(s[i]);
 
 		if (!len || len > n - i || !begins(s + i, len))

@@ -142,6 +142,11 @@ int json_quote(struct buf *b, const void *p, size_t n)
 	for (size_t i = 0; i < n;) {
 		char space[8];
 		size_t used;
+
+		if (s[i] >= 0x20 && s[i] < 0x7f && s[i] != '"' && s[i] != '\\') {   /* nearly all */
+			i++;
+			continue;
+		}
 		const char *esc = quote_escape(s + i, n - i, space, &used);
 
 		if (esc) {

@@ -43,12 +43,14 @@ const struct event_format event_ndjson = { "ndjson", "application/x-ndjson", "\n
 
 /* --- pieces --- */
 
-/* What json_quote makes of one byte at most; U+2028 and U+2029 (three bytes) become six, which is less than three times two. */
+/* What json_quote makes of one byte at most; U+2028 and U+2029 (three bytes from E2) become six, which is less than 4 + 1 + 1. */
 static size_t quoted_size(unsigned char c)
 {
 	if (c < 0x20 || c == 0x7f)
 		return 6;
-	return c == '"' || c == '\\' || c == 0xe2 ? 4 : 1;
+	if (c == '"' || c == '\\')
+		return 2;
+	return c == 0xe2 ? 4 : 1;
 }
 
 size_t event_fit(const void *p, size_t n)
@@ -56,6 +58,8 @@ size_t event_fit(const void *p, size_t n)
 	const unsigned char *c = p;
 	size_t used = 0, i;
 
+	if (n <= EVENT_MAX / 6)
+		return n;
 	for (i = 0; i < n; i++) {
 		used += quoted_size(c[i]);
 		if (used > EVENT_MAX)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/unixsock.h"
@@ -17,6 +18,7 @@
 
 #define POOL_BYTES (8u << 10)       /* memory of a connection: its headers, and the largest piece of a chunked body */
 #define MAX_CONNECTIONS 8192
+#define TURN_US 1000
 
 enum { PEER_NONE, PEER_TICKETS, PEER_FULL };
 
@@ -53,16 +55,21 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 
 /* --- the daemon on the loop --- */
 
+/* One run moves each ready connection by one step, a few KiB of a stream: several runs make a turn of ours, bounded in time so that pipes and
+ * agents are not kept waiting. */
 static void run(struct http *h)
 {
+	int64_t until_us = clock_boot_us() + TURN_US, due = -1;
 	MHD_UNSIGNED_LONG_LONG ms;
 
-	h->resumed = false;
-	MHD_run(h->daemon);
-	if (h->resumed)
-		loop_timer_set(h->timer, 0);
-	else
-		loop_timer_set(h->timer, MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1);
+	do {
+		h->resumed = false;
+		MHD_run(h->daemon);
+		due = h->resumed ? 0 : MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1;
+	} while (due == 0 && clock_boot_us() < until_us);
+	if (due != h->due)
+		loop_timer_set(h->timer, due);
+	h->due = due;
 }
 
 static void on_ready(void *arg, int fd, int events)
@@ -74,7 +81,10 @@ static void on_ready(void *arg, int fd, int events)
 
 static void on_timer(void *arg)
 {
-	run(arg);
+	struct http *h = arg;
+
+	h->due = -1;
+	run(h);
 }
 
 /* --- requests --- */
@@ -259,10 +269,11 @@ void request_wake(struct request *r)
 	list_del(&r->sleeping);
 	loop_timer_set(r->timer, -1);
 	MHD_resume_connection(r->conn);
-	/* With a loop of ours the library does not wake itself: the next turn does. */
-	if (!r->http->resumed)
-		loop_timer_set(r->http->timer, 0);
 	r->http->resumed = true;
+	/* With a loop of ours the library does not wake itself: the next turn does. */
+	if (r->http->due != 0)
+		loop_timer_set(r->http->timer, 0);
+	r->http->due = 0;
 }
 
 void http_wait(struct request *r, int64_t ms, void (*fn)(struct executor *x, struct request *r))
@@ -308,7 +319,7 @@ struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p,
 		err_set(err, ERR_NO_MEMORY, NULL, "http");
 		return NULL;
 	}
-	*h = (struct http){ .loop = l, .peers = *p, .routes = routes, .x = x };
+	*h = (struct http){ .loop = l, .peers = *p, .routes = routes, .x = x, .due = -1 };
 	list_init(&h->sleepers);
 	h->daemon = daemon_start(h, listen_fd);
 	if (!h->daemon)

@@ -60,8 +60,6 @@ void http_answer_problem(struct request *r, int status, const char *code, const 
 void http_answer_problem_with(struct request *r, int status, const char *code, const char *detail, const char *key, const char *value);
 void http_answer_err(struct request *r, const err_t *e);
 void http_answer_empty(struct request *r, int status);
-/* length bytes of the file from `from` by sendfile; takes the fd. */
-void http_answer_file(struct request *r, int status, const char *content_type, int fd, uint64_t from, uint64_t length);
 
 /* --- waiting before the answer --- */
 /* The request sleeps until request_wake() or for ms; then fn is called. Once per handler call. */

@@ -2,7 +2,6 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/num.h"
@@ -199,15 +198,6 @@ void http_answer_err(struct request *r, const err_t *e)
 void http_answer_empty(struct request *r, int status)
 {
 	queue(r, status, NULL, MHD_create_response_from_buffer(0, (void *)(uintptr_t)"", MHD_RESPMEM_PERSISTENT));
-}
-
-void http_answer_file(struct request *r, int status, const char *content_type, int fd, uint64_t from, uint64_t length)
-{
-	struct MHD_Response *m = MHD_create_response_from_fd_at_offset64(length, fd, from);
-
-	if (!m)
-		close(fd);
-	queue(r, status, content_type, m);
 }
 
 /* --- streams --- */

@@ -20,7 +20,8 @@ struct http {
 	const struct route *routes;
 	struct executor *x;
 	struct list sleepers;
-	bool resumed;                /* since the last run of the daemon */
+	bool resumed;                /* a connection, since the last run of the daemon */
+	int64_t due;                 /* what the timer is set to: ms, -1 not at all */
 	unsigned connections;
 	uint64_t requests;
 };

@@ -19,7 +19,7 @@
 #include "executor/executor.h"
 #include "executor/lock.h"
 
-#define BACKLOG 512
+#define BACKLOG 4096
 #define KEEP_MAX_MS (24 * 3600 * INT64_C(1000))
 #define LAG_TICK_MS 100
 #define WANT_FILES 65536

@@ -426,11 +426,6 @@ ssize_t output_read(const struct output *o, enum output_stream s, uint64_t off, 
 	return o->s[s].fd < 0 ? 0 : io_pread(o->s[s].fd, p, n, (off_t)off);
 }
 
-int output_fd(const struct output *o, enum output_stream s)
-{
-	return o->s[s].fd;
-}
-
 /* The part of record r from pos on. */
 static void piece_of(const struct output *o, const struct index_record *r, uint64_t pos, struct output_piece *ret)
 {

@@ -52,7 +52,6 @@ bool output_truncated(const struct output *o, enum output_stream s);
 /* The hole [*from, *to) of the stream; false when there is none. */
 bool output_hole(const struct output *o, enum output_stream s, uint64_t *from, uint64_t *to);
 ssize_t output_read(const struct output *o, enum output_stream s, uint64_t off, void *p, size_t n);
-int output_fd(const struct output *o, enum output_stream s);          /* borrowed; -1 when the stream is empty */
 
 /* What comes at merged position pos. NONE: nothing yet, or (finished) nothing more. DATA: [pos, to) is at `off` of `stream` and kept; a
  * record's end when `whole`, so that a cut elsewhere must look for a character's boundary. GAP: [pos, to) is not kept. */

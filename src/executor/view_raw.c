@@ -1,6 +1,4 @@
 /* view_raw.c - stdout and stderr as bytes: a file with ranges when the command has ended, else what comes until its end. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,11 +123,10 @@ static void stream_it(struct raw *s, int status, uint64_t length)
 static void answer_ended(struct raw *s)
 {
 	struct request *r = s->r;
-	uint64_t kept = kept_from(s->o, s->stream, s->pos), at = 0, length = kept, from, to;
+	uint64_t kept = kept_from(s->o, s->stream, s->pos), at = 0, length = kept;
 	enum range_kind kind = range_parse(request_header(r, "Range"), kept, &at, &length);
 	struct buf empty = BUF_INIT(1);
 	char text[72];
-	int fd;
 
 	http_header(r, "Accept-Ranges", "bytes");
 	if (kind == RANGE_UNSATISFIABLE) {
@@ -140,20 +137,13 @@ static void answer_ended(struct raw *s)
 		(void)str_fmt(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, at, at + length - 1, kept);
 		http_header(r, "Content-Range", text);
 	}
-	if (kind != RANGE_UNSATISFIABLE && length > 0 && output_hole(s->o, s->stream, &from, &to)) {
+	if (kind != RANGE_UNSATISFIABLE && length > 0) {
 		s->pos = kept_at(s->o, s->stream, s->pos, at);
 		stream_it(s, kind == RANGE_PART ? 206 : 200, length);
 		return;
 	}
-	if (kind != RANGE_UNSATISFIABLE) {
-		fd = length > 0 ? fcntl(output_fd(s->o, s->stream), F_DUPFD_CLOEXEC, 3) : -1;
-		if (fd >= 0)
-			http_answer_file(r, kind == RANGE_PART ? 206 : 200, RAW_TYPE, fd, s->pos + at, length);
-		else if (length > 0)
-			http_answer_problem(r, 503, "unavailable", strerror(errno));
-		else
-			http_answer_buf(r, 200, RAW_TYPE, &empty);
-	}
+	if (kind != RANGE_UNSATISFIABLE)
+		http_answer_buf(r, 200, RAW_TYPE, &empty);
 	output_unref(s->o);
 	free(s);
 }
