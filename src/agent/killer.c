@@ -6,10 +6,12 @@
 
 #include "agent/proctab.h"
 
-#define PLAIN_ROUNDS 5
+#define PLAIN_ROUNDS 3
+#define CROWD 64            /* so many processes leave us too little of the processor to look at them while they run */
 #define PAUSE_MIN_US 300
 #define PAUSE_MAX_US 200000
 #define STOPPED_MAX 512
+#define FREEZES 4           /* looks in one frozen round: some may have been continued by their like in the middle of it */
 
 static bool (*is_supervisor)(pid_t pid);
 static struct list jobs = { &jobs, &jobs };
@@ -21,10 +23,7 @@ static pid_t seen[PROCTAB_MAX];
 static size_t seen_n;
 
 /* Processes of others that were stopped before we stopped everybody. */
-static struct {
-	pid_t pid;
-	uint64_t switches;
-} stopped[STOPPED_MAX];
+static pid_t stopped[STOPPED_MAX];
 static size_t stopped_n;
 
 void killer_init(bool (*fn)(pid_t pid))
@@ -87,13 +86,19 @@ static struct kill_job *job_of(const struct proc *p)
 }
 
 struct round {
-	size_t victims;
-	bool forking;        /* a tree that had its plain rounds has new members */
+	bool grew;           /* there were victims that the round before has not seen */
+	bool forking;        /* ... in a tree that had its plain rounds */
 	bool strays;
 };
 
-/* A zombie is a victim like any other: threads of it may still run. */
-static struct round kill_round(void)
+static void note_stopped(const struct proc *p)
+{
+	if (p->state == 'T' && stopped_n < STOPPED_MAX && proctab_stop_pending(p->pid))
+		stopped[stopped_n++] = p->pid;
+}
+
+/* A zombie is a victim like any other: threads of it may still run. note: everybody was just stopped, for the first time. */
+static struct round kill_round(bool note)
 {
 	struct round r = { 0 };
 	size_t n = 0, old = 0, kept = 0;
@@ -102,42 +107,31 @@ static struct round kill_round(void)
 
 	for (size_t i = 0; t && i < n; i++) {
 		const struct kill_job *j = job_of(&t[i]);
-		if (!j)
+		if (!j) {
+			if (note)
+				note_stopped(&t[i]);
 			continue;
+		}
 		kill(t[i].pid, SIGKILL);
 		r.strays |= j == &strays;
 		while (old < seen_n && seen[old] < t[i].pid)
 			old++;
-		if (j->rounds >= PLAIN_ROUNDS && (old == seen_n || seen[old] != t[i].pid))
-			r.forking = true;
+		if (old == seen_n || seen[old] != t[i].pid) {
+			r.grew = true;
+			r.forking |= j->rounds >= PLAIN_ROUNDS;
+		}
 		now[kept++] = t[i].pid;
 	}
-	r.victims = kept;
 	memcpy(seen, now, kept * sizeof(now[0]));
 	seen_n = kept;
 	return r;
 }
 
-static void note_stopped(void)
-{
-	size_t n = 0;
-	const struct proc *t = proctab_scan(&n);
-
-	stopped_n = 0;
-	for (size_t i = 0; t && i < n && stopped_n < STOPPED_MAX; i++) {
-		if (t[i].state != 'T' || job_of(&t[i]))
-			continue;
-		stopped[stopped_n].pid = t[i].pid;
-		stopped[stopped_n++].switches = proctab_switches(t[i].pid);
-	}
-}
-
-/* Stopped before and not run since: it was continued by nobody between our look and our stop. */
 static bool was_stopped(pid_t pid)
 {
 	for (size_t i = 0; i < stopped_n; i++) {
-		if (stopped[i].pid == pid)
-			return stopped[i].switches == proctab_switches(pid);
+		if (stopped[i] == pid)
+			return true;
 	}
 	return false;
 }
@@ -147,23 +141,34 @@ static void thaw(void)
 	size_t n = 0;
 	const struct proc *t = proctab_scan(&n);
 
+	/* Better one too many goes on than one too few. */
+	if (!t || n == PROCTAB_MAX)
+		kill(-1, SIGCONT);
 	for (size_t i = 0; t && i < n; i++) {
 		if (!job_of(&t[i]) && !was_stopped(t[i].pid))
 			kill(t[i].pid, SIGCONT);
 	}
 }
 
-static void frozen_round(void)
+/* Whether the tree still grew when it was left. */
+static bool frozen_round(struct round *r)
 {
-	note_stopped();
-	kill(-1, SIGSTOP);
-	kill_round();
+	bool grew = true;
+
+	stopped_n = 0;
+	for (int i = 0; grew && i < FREEZES; i++) {
+		kill(-1, SIGSTOP);
+		*r = kill_round(i == 0);
+		grew = r->grew;
+	}
 	thaw();
+	return grew;
 }
 
-static void schedule(int64_t now_us)
+/* The pauses grow while what was killed takes its time to die, not while there is something to win by being quick. */
+static void schedule(int64_t now_us, bool grew)
 {
-	int64_t pause = PAUSE_MAX_US;
+	int64_t pause = grew ? PAUSE_MIN_US : PAUSE_MAX_US;
 
 	list_for_each(n, &jobs) {
 		struct kill_job *j = list_entry(n, struct kill_job, node);
@@ -175,14 +180,29 @@ static void schedule(int64_t now_us)
 	next_us = list_empty(&jobs) ? INT64_MAX : now_us + pause;
 }
 
+static bool any_new(void)
+{
+	list_for_each(n, &jobs) {
+		if (list_entry(n, struct kill_job, node)->rounds == 0)
+			return true;
+	}
+	return false;
+}
+
 void killer_run(int64_t now_us)
 {
 	if (now_us < next_us)
 		return;
-	struct round r = kill_round();
-	if (r.forking)
-		frozen_round();
+	bool crowd = proctab_count() > CROWD;
+	bool freeze = crowd && any_new(), grew = false;
+	struct round r = { 0 };
+	if (!freeze) {
+		r = kill_round(false);
+		freeze = r.forking || (crowd && r.grew);
+	}
+	if (freeze)
+		grew = frozen_round(&r);
 	if (kill_job_active(&strays) && !r.strays)
 		killer_del(&strays);
-	schedule(now_us);
+	schedule(now_us, grew);
 }

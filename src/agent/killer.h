@@ -1,9 +1,9 @@
 /* killer.h - ends whole process trees: everything below a supervisor, whatever it did to escape.
  *
  * A job is done when its supervisor has exited (it does when it has no descendant left), which the owner of the job notices; until then
- * rounds of scan-and-SIGKILL go on with growing pauses. A tree that still forks after five of them is stopped first: kill(-1, SIGSTOP)
- * by PID 1 is atomic against fork and reaches everything but PID 1; then it is scanned and killed, and what belongs to others goes on.
- * A process of another command that stopped itself in the few milliseconds between is continued by mistake; there is no way to know.
+ * rounds of scan-and-SIGKILL go on. A tree that still forks after three of them, or any tree in a crowd, is stopped first:
+ * kill(-1, SIGSTOP) by PID 1 is atomic against fork and reaches everything but PID 1; then it is scanned and killed, and what belongs to
+ * others goes on unless it was stopped before (a SIGSTOP that waits in a stopped process tells).
  * One killer for all jobs, in the agent itself: it needs no fork, so a full process table does not matter. */
 #ifndef PADDOCK_AGENT_KILLER_H
 #define PADDOCK_AGENT_KILLER_H

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -148,6 +149,15 @@ static void cleanup_pipes(struct pipes *p)
 	close_pair(p->report);
 }
 
+/* Some descriptors are kept for the connection and for looking at /proc: a kill must not fail for want of one. */
+static bool leaves_spare(int highest)
+{
+	struct rlimit r;
+
+	errno = EMFILE;
+	return getrlimit(RLIMIT_NOFILE, &r) < 0 || (rlim_t)highest + LAUNCH_SPARE_FDS < r.rlim_cur;
+}
+
 static int make_pipes(struct pipes *p, bool with_stdin)
 {
 	setfsgid(LAUNCH_GID);
@@ -161,7 +171,7 @@ static int make_pipes(struct pipes *p, bool with_stdin)
 	errno = saved;
 	if (r < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->report) < 0)
 		return -1;
-	return io_set_nonblock(p->report[0]);
+	return leaves_spare(p->report[1]) ? io_set_nonblock(p->report[0]) : -1;
 }
 
 enum msg_stage launch_start(const struct msg_exec *m, const struct msg_config *limits, struct launched *ret)

@@ -10,6 +10,7 @@
 #define LAUNCH_UID 1000
 #define LAUNCH_GID 1000
 #define LAUNCH_PIPE_BYTES (256 * 1024)
+#define LAUNCH_SPARE_FDS 8
 /* One argument may have 128 KiB in Linux: a longer command text is passed in pieces of this size. */
 #define LAUNCH_PIECE (100 * 1024)
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,19 +104,24 @@ const struct proc *proctab_scan(size_t *ret_n)
 	return table;
 }
 
-static uint64_t field(const char *text, const char *name)
+size_t proctab_count(void)
 {
-	const char *p = strstr(text, name);
+	cleanup_closedir DIR *d = opendir("/proc");
+	size_t n = 0;
 
-	return p ? strtoull(p + strlen(name), NULL, 10) : 0;
+	for (const struct dirent *e; d && (e = readdir(d)) != NULL;)
+		n += e->d_name[0] >= '1' && e->d_name[0] <= '9';
+	return n;
 }
 
-uint64_t proctab_switches(pid_t pid)
+bool proctab_stop_pending(pid_t pid)
 {
-	char name[32], text[4096];
+	static const char name[] = "\nShdPnd:";
+	char path[32], text[4096];
 
 	cleanup_close int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0 || str_fmt(name, sizeof(name), "%d", (int)pid) < 0 || read_proc(proc, name, "status", text, sizeof(text)) <= 0)
-		return UINT64_MAX;
-	return field(text, "\nvoluntary_ctxt_switches:") + field(text, "\nnonvoluntary_ctxt_switches:");
+	if (proc < 0 || str_fmt(path, sizeof(path), "%d", (int)pid) < 0 || read_proc(proc, path, "status", text, sizeof(text)) <= 0)
+		return false;
+	const char *p = strstr(text, name);
+	return p && strtoull(p + sizeof(name) - 1, NULL, 16) & UINT64_C(1) << (SIGSTOP - 1);
 }

@@ -21,7 +21,9 @@ struct proc {
 const struct proc *proctab_scan(size_t *ret_n);
 /* Parses one /proc/<pid>/stat line. 0 or -1. */
 int proctab_parse(const char *line, struct proc *ret);
-/* Context switches of a process so far, or UINT64_MAX when it is gone: tells whether a stopped one has run since. */
-uint64_t proctab_switches(pid_t pid);
+/* How many processes there are, about: the names in /proc only. */
+size_t proctab_count(void);
+/* Whether a SIGSTOP waits for the process: in a stopped one it can only wait when it was stopped before it was sent. */
+bool proctab_stop_pending(pid_t pid);
 
 #endif

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/feed.h"
@@ -58,7 +59,28 @@ static void a_scan_finds_me(void **state)
 		}
 	}
 	assert_true(found || getpid() == 1);
-	assert_true(proctab_switches(getpid()) != UINT64_MAX);
+	assert_true(proctab_count() >= n);
+	assert_false(proctab_stop_pending(getpid()));
+}
+
+static void a_stop_waits_in_a_stopped_process_only(void **state)
+{
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		for (;;)
+			pause();
+	}
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+	assert_false(proctab_stop_pending(pid));
+	kill(pid, SIGSTOP);
+	assert_true(proctab_stop_pending(pid));
+	kill(pid, SIGCONT);
+	assert_false(proctab_stop_pending(pid));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 /* ---- launch ---- */
@@ -294,7 +316,7 @@ static int open_poller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stat_lines), cmocka_unit_test(a_scan_finds_me), cmocka_unit_test(short_text), cmocka_unit_test(long_text_in_pieces),
+		cmocka_unit_test(stat_lines), cmocka_unit_test(a_scan_finds_me), cmocka_unit_test(a_stop_waits_in_a_stopped_process_only), cmocka_unit_test(short_text), cmocka_unit_test(long_text_in_pieces),
 		cmocka_unit_test(long_text_of_continuations), cmocka_unit_test(environment), cmocka_unit_test(token), cmocka_unit_test(feed_by_offset),
 		cmocka_unit_test(feed_holds_up_to_its_window), cmocka_unit_test(feed_without_a_reader), cmocka_unit_test(timers_fire),
 	};
