@@ -1,0 +1,288 @@
+"""The container provider with the real engine: what a sandbox is, what it cannot reach, and that nothing of it stays."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lib"))
+
+import container_lab  # noqa: E402
+
+BUILD = os.environ.get("PADDOCK_BUILD", os.getcwd())
+pytestmark = pytest.mark.skipif(container_lab.why_not(BUILD) is not None, reason=str(container_lab.why_not(BUILD)))
+
+
+@pytest.fixture(scope="module")
+def lab():
+    x = container_lab.Lab(BUILD).start()
+    yield x
+    x.close()
+
+
+def put(lab, iid, command, workspace="w", timeout_ms=60000):
+    cid = str(uuid.uuid4())
+    body = {"instance": iid, "create": {"workspace": workspace}, "command": command, "cwd": "/home/user/workspace", "env": {}, "timeout_ms": timeout_ms,
+            "record": {"id": cid}}
+    return cid, lab.call("PUT", "/v1/commands/" + cid, json.dumps(body))
+
+
+def run(lab, iid, command, **more):
+    cid, answer = put(lab, iid, command, **more)
+    assert answer.status in (200, 201), answer.body
+    return lab.call("GET", "/v1/commands/%s/result" % cid).json
+
+
+def out(lab, iid, command):
+    r = run(lab, iid, command)
+    assert r["exit_code"] == 0, r
+    return r["stdout"]
+
+
+def instance(lab, iid):
+    return lab.call("GET", "/v1/instances/" + iid).json
+
+
+def destroy(lab, iid):
+    assert lab.call("DELETE", "/v1/instances/%s?wait_ms=25000" % iid).json["state"] == "gone"
+
+
+def wait_for(what, check, seconds=20):
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def box(lab):
+    iid = str(uuid.uuid4())
+    out(lab, iid, "true")
+    return iid
+
+
+def test_identity(lab, box):
+    assert out(lab, box, "id").startswith("uid=1000(user) gid=1000(user)")
+    status = out(lab, box, "cat /proc/self/status")
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapInh"], 16) == int(fields["CapAmb"], 16) == 0
+    assert fields["NoNewPrivs"].strip() == "1" and fields["Seccomp"].strip() == "2"
+
+
+def test_sudo_is_there_and_refused(lab, box):
+    r = run(lab, box, "command -v sudo && sudo -n true")
+    assert r["exit_code"] != 0 and "/usr/bin/sudo" in r["stdout"] and "no new privileges" in r["stderr"]
+
+
+PROBE = r"""
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(nr, *args):
+    ctypes.set_errno(0)
+    return 0 if libc.syscall(nr, *args) >= 0 else ctypes.get_errno()
+calls = {"unshare": (272, 0x10000000), "setns": (308, 0, 0), "mount": (165, b"none", b"/tmp", b"tmpfs", 0, 0), "umount2": (166, b"/tmp", 0),
+         "pivot_root": (155, b"/", b"/"), "keyctl": (250, 0, 0, 0), "add_key": (248, b"user", b"a", b"b", 1, -3), "bpf": (321, 0, 0, 0),
+         "perf_event_open": (298, 0, 0, 0, 0, 0), "userfaultfd": (323, 0), "process_vm_readv": (310, 1, 0, 0, 0, 0, 0), "pidfd_getfd": (438, 0, 0, 0),
+         "name_to_handle_at": (303, 0, 0, 0, 0, 0), "open_by_handle_at": (304, 0, 0, 0), "fsopen": (430, b"tmpfs", 0), "open_tree": (428, -1, b"/", 0),
+         "clone3": (435, 0, 0), "io_uring_setup": (425, 1, 0), "clone(NEWUSER)": (56, 0x10000011, 0, 0, 0, 0), "socket(PACKET)": (41, 17, 3, 0),
+         "socket(VSOCK)": (41, 40, 1, 0), "socket(ALG)": (41, 38, 5, 0), "socket(NETFILTER)": (41, 16, 3, 12), "socket(RAW)": (41, 2, 3, 1)}
+for name, args in calls.items():
+    e = call(*args)
+    print(name, errno.errorcode.get(e, e))
+fd = os.open("/tmp/lease", os.O_RDWR | os.O_CREAT)
+print("F_SETLEASE", errno.errorcode.get(call(72, fd, 1024, 1)))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
+def test_seccomp(lab, box):
+    got = dict(line.rsplit(" ", 1) for line in out(lab, box, "python3 - <<'E'\n%s\nE" % PROBE).splitlines())
+    wrong = {name: what for name, what in got.items() if what not in ("EPERM", "ENOSYS")}
+    assert not wrong and len(got) == 25
+
+
+def test_what_is_out_of_reach(lab, box):
+    script = r"""
+for p in /paddock /paddock/run /paddock/run/s /paddock/agent /proc/1/environ /proc/1/mem /proc/1/maps /proc/1/fd /proc/1/root/ /proc/1/ns /etc/shadow /root; do
+    ls $p >/dev/null 2>&1 && head -c1 $p >/dev/null 2>&1 && echo "reached $p"
+done
+for p in /etc/x /usr/bin/x /x /run/x /dev/x /home/x; do (echo x > $p) 2>/dev/null && echo "wrote $p"; done
+for s in %s %s /run/paddock /var/lib/paddock /run/podman; do [ -e $s ] && echo "there is $s"; done
+kill -9 1 2>/dev/null && echo "killed the agent"
+ps -e -o args= | grep -v -e agent -e bash -e ps -e grep -e sort
+find / -xdev -type f -perm /6000 2>/dev/null | grep -v ^/usr/bin/sudo$
+true""" % (lab.engine_socket, lab.sock)
+    assert out(lab, box, script) == ""
+
+
+def test_workspaces_are_apart_and_the_gate_is_closed(lab, box):
+    a, b = str(uuid.uuid4()), str(uuid.uuid4())
+    assert run(lab, a, "echo secret > mine", workspace="one")["exit_code"] == 0
+    assert run(lab, b, "ls -A; ls -A ..", workspace="two")["stdout"] == "workspace\n"
+    gate = os.stat(lab.root + "/ws/one")
+    assert gate.st_mode & 0o777 == 0o750 and os.stat(lab.root + "/ws/one/files").st_mode & 0o777 == 0o755
+    assert os.stat(lab.root + "/ws/one/files/mine").st_uid == lab.account.pw_uid
+    # the mounted root is not the gate: what is done to it inside does not open or shut the gate
+    run(lab, a, "chmod 777 . ; chmod 777 ..", workspace="one")
+    assert os.stat(lab.root + "/ws/one").st_mode & 0o777 == 0o750
+    destroy(lab, a)
+    destroy(lab, b)
+    assert os.path.exists(lab.root + "/ws/one/files/mine")
+
+
+def test_writable_places_and_their_sizes(lab, box):
+    for place, megabytes in (("/tmp", 16), ("/var/tmp", 16), ("/home/user", 16)):
+        r = run(lab, box, "cd %s && dd if=/dev/zero of=big bs=1M count=64 2>&1; stat -c %%s big; rm -f big" % place)
+        assert "No space left" in r["stdout"], r
+        assert int(r["stdout"].split()[-1]) <= megabytes << 20
+    assert out(lab, box, "echo x > ~/.profile2 && cat ~/.profile2 && rm ~/.profile2") == "x\n"
+    mounts = out(lab, box, "cat /proc/mounts").splitlines()
+    options = {m.split()[1]: m.split()[3].split(",") for m in mounts}
+    for place in ("/tmp", "/var/tmp", "/home/user", "/home/user/workspace", "/dev/shm"):
+        assert {"rw", "nosuid", "nodev"} <= set(options[place]), place
+    assert "ro" in options["/"]
+    # `user` cannot look below /paddock, but the table of mounts tells how they are mounted
+    assert "ro" in options["/paddock/run"] and "ro" in options["/paddock/agent"]
+
+
+def test_hosts_file_tells_nothing_of_the_host(lab, box):
+    text = out(lab, box, "cat /etc/hosts /etc/hostname; hostname")
+    assert os.uname().nodename not in text.split() and "host.containers.internal" not in text
+
+
+def test_network(lab, box):
+    addresses = json.loads(subprocess.run(["ip", "-j", "-4", "addr"], check=True, capture_output=True, text=True).stdout)
+    host = [a["local"] for i in addresses for a in i["addr_info"] if not a["local"].startswith("127.")]
+    targets = host + ["10.0.2.2", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "224.0.0.1"]
+    script = """
+import socket, sys, time
+for a in sys.argv[1:]:
+    s = socket.socket(); s.settimeout(4); t = time.time()
+    try: s.connect((a, 80)); print(a, "connected")
+    except OSError as e: print(a, "timeout" if time.time() - t > 3 else "refused")
+try: socket.create_connection(("2606:4700:4700::1111", 53), 3); print("v6 connected")
+except OSError: pass
+"""
+    got = out(lab, box, "python3 - %s <<'E'\n%s\nE" % (" ".join(targets), script)).splitlines()
+    assert got == [a + " refused" for a in targets]
+    assert "nameserver 10.0.2.3" in out(lab, box, "cat /etc/resolv.conf")
+
+
+def test_limits_hold(lab):
+    iid = str(uuid.uuid4())
+    out(lab, iid, "true")
+    if instance(lab, iid)["limits"] != "enforced":
+        pytest.skip("limits are nominal on this machine")
+    r = run(lab, iid, "python3 -c 'x = bytearray(400 << 20)'")
+    assert (r["reason"], r["signal"]) == ("oom", 9), r
+    r = run(lab, iid, "bash -c \"python3 -c 'x = bytearray(400 << 20)'; exit \\$?\"")
+    assert (r["reason"], r["exit_code"]) == ("oom", 137), r
+    r = run(lab, iid, "python3 -c 'import os; os.kill(os.getpid(), 9)'")
+    assert (r["reason"], r["signal"]) == ("signaled", 9), "killed, but not for want of memory"
+    r = run(lab, iid, "python3 -c '\nimport os\nn = 0\ntry:\n  while n < 2000:\n    os.posix_spawn(\"/bin/sleep\", [\"sleep\", \"30\"], {})\n    n += 1\n"
+                      "except OSError: print(n, flush=True)\nos.killpg(0, 9)'", timeout_ms=30000)
+    assert 100 < int(r["stdout"]) < 256
+    destroy(lab, iid)
+
+
+def test_nothing_of_it_stays(lab):
+    iid = str(uuid.uuid4())
+    out(lab, iid, "setsid sleep 300 & true")
+    name = lab.container(iid)
+    pid = lab.engine("GET", "/containers/%s/json" % name).json["State"]["Pid"]
+    assert name in lab.mine() and os.path.exists(lab.root + "/agents/" + iid)
+    destroy(lab, iid)
+    assert name not in lab.mine() and not os.path.exists("/proc/%d" % pid)
+    assert not [p for p in lab.processes() if name in p]
+    assert not os.path.exists(lab.root + "/agents/" + iid)
+    assert lab.call("PUT", "/v1/instances/" + iid, '{"workspace":"w"}').status == 410
+
+
+def test_destroy_at_any_moment_of_its_making(lab):
+    for ms in (0, 15, 40, 80, 150, 300):
+        iid = str(uuid.uuid4())
+        assert lab.call("PUT", "/v1/instances/" + iid, '{"workspace":"w"}').status == 202
+        time.sleep(ms / 1000)
+        destroy(lab, iid)
+    assert not [n for n in lab.mine() if n.endswith(iid)]
+
+
+def test_the_executor_dies_at_any_moment_of_a_making():
+    lab = container_lab.Lab(BUILD).start()
+    try:
+        for ms in (5, 60, 200, 400):
+            iid = str(uuid.uuid4())
+            put(lab, iid, "echo hi")
+            time.sleep(ms / 1000)
+            lab.kill()
+            lab.start()
+            wait_for("ready", lambda i=iid: instance(lab, i)["state"] == "ready")
+            assert out(lab, iid, "echo still") == "still\n"
+            assert lab.mine() == [lab.container(iid)]
+            destroy(lab, iid)
+        assert not lab.mine() and not lab.processes()
+    finally:
+        lab.close()
+
+
+def test_a_running_command_survives_the_executor():
+    lab = container_lab.Lab(BUILD).start()
+    try:
+        iid = str(uuid.uuid4())
+        out(lab, iid, "true")
+        cid, _ = put(lab, iid, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
+        time.sleep(1)
+        lab.kill()
+        time.sleep(0.5)
+        lab.start()
+        r = lab.call("GET", "/v1/commands/%s/result" % cid).json
+        assert r["stdout"] == "".join("%d\n" % i for i in range(1, 41)) and r["reason"] == "exited"
+        destroy(lab, iid)
+    finally:
+        lab.close()
+
+
+def test_a_container_that_ends_by_itself_is_told(lab):
+    iid = str(uuid.uuid4())
+    out(lab, iid, "true")
+    cid, _ = put(lab, iid, "sleep 60")
+    time.sleep(0.3)
+    lab.engine("POST", "/containers/%s/kill" % lab.container(iid))
+    wait_for("lost", lambda: instance(lab, iid)["state"] == "lost")
+    assert lab.call("GET", "/v1/commands/%s/result" % cid).json["status"] == "lost"
+    destroy(lab, iid)
+
+
+def test_orphans_are_swept():
+    lab = container_lab.Lab(BUILD).start()
+    try:
+        iid = str(uuid.uuid4())
+        out(lab, iid, "true")
+        lab.kill()
+        subprocess.run(["rm", "-rf", lab.root + "/state/instances/" + iid], check=True)
+        lab.start()
+        wait_for("the orphan is gone", lambda: not lab.mine(), 30)
+        wait_for("its socket is gone", lambda: not os.path.exists(lab.root + "/agents/" + iid), 40)
+    finally:
+        lab.close()
+
+
+def test_no_network_and_the_compatible_routes():
+    lab = container_lab.Lab(BUILD, network="none", engine="docker").start()
+    try:
+        iid = str(uuid.uuid4())
+        assert out(lab, iid, "id -u; ls /sys/class/net") == "1000\nlo\n"
+        destroy(lab, iid)
+        assert not lab.mine()
+    finally:
+        lab.close()
+
+
+def test_health(lab):
+    wait_for("the probe has answered", lambda: all(c["ok"] for c in lab.call("GET", "/v1/health").json["components"]
+                                                   if c["name"] in ("engine", "image", "seccomp", "agent", "network", "subordinate_ids")))
