@@ -285,6 +285,7 @@ void http_wait(struct request *r, int64_t ms, void (*fn)(struct executor *x, str
 
 /* --- opening --- */
 
+__attribute__((format(printf, 2, 0)))
 static void on_mhd_log(void *cls, const char *fmt, va_list ap)
 {
 	char line[256];
