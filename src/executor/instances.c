@@ -314,6 +314,7 @@ static int open_all(struct instances *is, const struct config *c, int state_fd, 
 		return err_wrap(err, "provider %s", is->ops->name);
 	if (load_all(is, err) < 0)
 		return -1;
+	idmap_each(&is->map, expire, is);
 	loop_timer_set(is->tick, TICK_MS);
 	return 0;
 }
