@@ -512,12 +512,15 @@ def test_terminates_on_sigterm(agent, peer):
 
 
 def test_round_trip_time(peer):
-    """Not a bench: a guard against a step of ten."""
-    times = []
+    """Not a bench: a guard against a step of several, beside what the machine takes for a bare start at the same moment."""
+    times, bare = [], []
     for i in range(200):
         began = time.perf_counter()
         peer.run("r%d" % i, argv=["/bin/true"])
         times.append(time.perf_counter() - began)
-    times.sort()
-    print("round trip of true: median %.3f ms" % (times[100] * 1000))
-    assert times[100] < .02
+        began = time.perf_counter()
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+        bare.append(time.perf_counter() - began)
+    agent_ms, bare_ms = sorted(times)[100] * 1000, sorted(bare)[100] * 1000
+    print("round trip of true: median %.3f ms; posix_spawn %.3f ms" % (agent_ms, bare_ms))
+    assert agent_ms < bare_ms * 4 + 2
