@@ -14,6 +14,7 @@
 #include "agent/killer.h"
 #include "agent/launch.h"
 #include "agent/supervisor.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/str.h"
@@ -32,6 +33,7 @@ struct exec {
 	enum state state;
 	pid_t supervisor;              /* 0: gone */
 	pid_t leader;                  /* valid until state EXEC_ENDED */
+	struct launch *launch;         /* until the supervisor is gone */
 	struct watch report;
 	struct watch out, err;         /* read ends: held for the executor; drained here once the end is acknowledged */
 	struct feed in;
@@ -80,6 +82,7 @@ static bool is_supervisor(pid_t pid)
 
 void execs_init(void)
 {
+	launch_init();
 	killer_init(is_supervisor);
 }
 
@@ -124,6 +127,7 @@ static void leader_status(struct exec *e, int status)
 static void running(struct exec *e, pid_t leader)
 {
 	e->leader = leader;
+	launch_running(e->launch);
 	if (e->failed_stage != MSG_STAGE_NONE)
 		return;
 	e->state = EXEC_RUNNING;
@@ -184,6 +188,7 @@ void execs_child_ended(pid_t pid)
 	read_reports(e);
 	poller_close(&e->report);
 	e->supervisor = 0;
+	launch_free(steal_ptr(&e->launch));
 	killer_del(&e->kill);
 	if (e->state != EXEC_ENDED && e->failed_stage == MSG_STAGE_NONE)
 		killer_strays();
@@ -217,6 +222,7 @@ static void start(struct exec *e, const struct msg_exec *m)
 		return;
 	}
 	e->supervisor = l.supervisor;
+	e->launch = l.launch;
 	e->started_wall_ms = clock_wall_ms();
 	e->deadline_us = clock_boot_us() + m->timeout_ms * 1000;
 	kill_job_init(&e->kill, l.supervisor);

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
@@ -10,9 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/stack.h"
 #include "agent/supervisor.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/str.h"
 
 static char *const base_env[] = {
 	(char[]){ "PATH=/usr/local/bin:/usr/bin:/bin" }, (char[]){ "HOME=/home/user" }, (char[]){ "USER=user" }, (char[]){ "LOGNAME=user" },
@@ -174,24 +178,111 @@ static int make_pipes(struct pipes *p, bool with_stdin)
 	return leaves_spare(p->report[1]) ? io_set_nonblock(p->report[0]) : -1;
 }
 
+/* A copy of a vector with its strings in one malloc'ed block. */
+static char **pack(char *const *v)
+{
+	size_t n = strv_len(v), bytes = (n + 1) * sizeof(*v);
+
+	for (size_t i = 0; i < n; i++)
+		bytes += strlen(v[i]) + 1;
+	char **ret = malloc(bytes);
+	if (!ret)
+		return NULL;
+	char *at = (char *)(ret + n + 1);
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(v[i]) + 1;
+		ret[i] = memcpy(at, v[i], len);
+		at += len;
+	}
+	ret[n] = NULL;
+	return ret;
+}
+
+void launch_running(struct launch *l)
+{
+	if (!l)
+		return;
+	free(l->argv);
+	free(l->env);
+	free(l->cwd);
+	l->argv = l->env = NULL;
+	l->cwd = NULL;
+}
+
+void launch_free(struct launch *l)
+{
+	if (!l)
+		return;
+	launch_running(l);
+	stack_put(l->stack);
+	free(l);
+}
+
+static void cleanup_launch(struct launch **l)
+{
+	launch_free(*l);
+}
+
+static struct launch *prepare(const struct msg_exec *m, const struct msg_config *limits)
+{
+	cleanup_free char **env = launch_env(m->env);
+	cleanup(cleanup_launch) struct launch *l = calloc(1, sizeof(*l));
+
+	if (!l || !env)
+		return NULL;
+	l->argv = m->command ? launch_shell(m->command) : pack(m->argv);
+	l->env = pack(env);
+	l->cwd = str_dup(m->cwd);
+	l->stack = stack_get();
+	if (!l->argv || !l->env || !l->cwd || !l->stack)
+		return NULL;
+	l->make_cwd = m->make_cwd;
+	l->nofile = limits->nofile;
+	l->nproc = limits->nproc;
+	l->nice = getpriority(PRIO_PROCESS, 0) + limits->nice;
+	if (limits->oom_score_adj && str_fmt(l->oom_score_adj, sizeof(l->oom_score_adj), "%d", (int)limits->oom_score_adj) < 0)
+		return NULL;
+	return steal_ptr(&l);
+}
+
+static int share_memory = CLONE_VM;
+
+void launch_init(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	share_memory = 0;
+#else
+	char c = '0';
+	cleanup_close int fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && io_read(fd, &c, 1) == 1 && c == '1')
+		share_memory = 0;
+#endif
+}
+
+static int start_supervisor(void *arg)
+{
+	supervisor_run(arg, share_memory);
+}
+
 enum msg_stage launch_start(const struct msg_exec *m, const struct msg_config *limits, struct launched *ret)
 {
 	cleanup(cleanup_pipes) struct pipes p = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
-	cleanup_free char **shell = m->command ? launch_shell(m->command) : NULL;
-	cleanup_free char **env = launch_env(m->env);
+	cleanup(cleanup_launch) struct launch *l = prepare(m, limits);
 
-	errno = ENOMEM;
-	if (!env || (m->command && !shell))
+	if (!l) {
+		errno = ENOMEM;
 		return MSG_STAGE_AGENT;
+	}
 	if (make_pipes(&p, m->stdin_open) < 0)
 		return MSG_STAGE_PIPES;
-	pid_t pid = fork();
+	l->in = p.in[0];
+	l->out = p.out[1];
+	l->err = p.err[1];
+	l->report = p.report[1];
+	pid_t pid = clone(start_supervisor, stack_supervisor(l->stack), share_memory | SIGCHLD, l);
 	if (pid < 0)
 		return MSG_STAGE_FORK;
-	if (pid == 0) {
-		const struct launch l = { shell ? shell : m->argv, env, m->cwd, m->make_cwd, limits };
-		supervisor_run(&l, p.in[0], p.out[1], p.err[1], p.report[1]);
-	}
-	*ret = (struct launched){ pid, steal_fd(&p.report[0]), steal_fd(&p.out[0]), steal_fd(&p.err[0]), steal_fd(&p.in[1]) };
+	*ret = (struct launched){ pid, steal_ptr(&l), steal_fd(&p.report[0]), steal_fd(&p.out[0]), steal_fd(&p.err[0]), steal_fd(&p.in[1]) };
 	return MSG_STAGE_NONE;
 }

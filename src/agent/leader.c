@@ -2,81 +2,80 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "agent/rawcall.h"
 #include "agent/supervisor.h"
 #include "base/str.h"
 
-_Noreturn static void fail(enum msg_stage stage, int errnum)
-{
-	struct report r = { REPORT_FAILED, (int32_t)stage, errnum };
+/* Functions here return 0 or -errno, as the calls do. */
 
-	send(LEADER_REPORT_FD, &r, sizeof(r), MSG_NOSIGNAL);
-	_exit(127);
+_Noreturn static void fail(enum msg_stage stage, long r)
+{
+	struct report rep = { REPORT_FAILED, (int32_t)stage, (int32_t)-r };
+
+	rawcall(SYS_sendto, LEADER_REPORT_FD, &rep, sizeof(rep), MSG_NOSIGNAL, 0, 0);
+	rawcall_exit(127);
 }
 
-static int lower_limit(__rlimit_resource_t what, rlim_t to)
+static long lower_limit(int what, unsigned to)
 {
-	struct rlimit r;
+	struct {
+		uint64_t cur, max;
+	} r;
+	long ret = rawcall(SYS_prlimit64, 0, what, 0, &r);
 
-	if (getrlimit(what, &r) < 0)
-		return -1;
-	if (to > r.rlim_max)
-		to = r.rlim_max;
-	r.rlim_cur = r.rlim_max = to;
-	return setrlimit(what, &r);
+	if (ret < 0)
+		return ret;
+	r.max = to < r.max ? to : r.max;
+	r.cur = r.max;
+	return rawcall(SYS_prlimit64, 0, what, &r, 0);
 }
 
 /* Best effort: not every container lets its root write there. */
-static void raise_oom_score(int32_t adj)
+static void raise_oom_score(const char *adj)
 {
-	char text[16];
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	long fd = rawcall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
 
 	if (fd < 0)
 		return;
-	if (str_fmt(text, sizeof(text), "%d", (int)adj) == 0 && write(fd, text, strlen(text)) < 0)
-		errno = 0;
-	close(fd);
+	rawcall(SYS_write, fd, adj, strlen(adj));
+	rawcall(SYS_close, fd);
 }
 
-static int apply_limits(const struct msg_config *c)
+static long apply_limits(const struct launch *l)
 {
-	if (lower_limit(RLIMIT_CORE, 0) < 0)
-		return -1;
-	if (c->nofile && lower_limit(RLIMIT_NOFILE, c->nofile) < 0)
-		return -1;
-	if (c->nproc && lower_limit(RLIMIT_NPROC, c->nproc) < 0)
-		return -1;
-	if (c->nice && setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + c->nice) < 0)
-		return -1;
-	if (c->oom_score_adj)
-		raise_oom_score(c->oom_score_adj);
-	return 0;
+	long r = lower_limit(RLIMIT_CORE, 0);
+
+	if (r == 0 && l->nofile)
+		r = lower_limit(RLIMIT_NOFILE, l->nofile);
+	if (r == 0 && l->nproc)
+		r = lower_limit(RLIMIT_NPROC, l->nproc);
+	if (r == 0)
+		r = rawcall(SYS_setpriority, PRIO_PROCESS, 0, l->nice);
+	if (r == 0 && l->oom_score_adj[0])
+		raise_oom_score(l->oom_score_adj);
+	return r;
 }
 
-/* The raw calls: the C library's wrappers would involve its bookkeeping of threads, which belongs to the parent. */
-static int become_user(void)
+static long become_user(void)
 {
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, LAUNCH_GID, LAUNCH_GID, LAUNCH_GID) < 0)
-		return -1;
-	if (syscall(SYS_setresuid, LAUNCH_UID, LAUNCH_UID, LAUNCH_UID) < 0)
-		return -1;
-	/* The memory is still shared with the supervisor: whatever fs.suid_dumpable says, the account must not get at it. */
-	return prctl(PR_SET_DUMPABLE, 0);
+	rawcall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	long r = rawcall(SYS_setgroups, 0, 0);
+	if (r == 0)
+		r = rawcall(SYS_setresgid, LAUNCH_GID, LAUNCH_GID, LAUNCH_GID);
+	if (r == 0)
+		r = rawcall(SYS_setresuid, LAUNCH_UID, LAUNCH_UID, LAUNCH_UID);
+	/* The memory is shared: whatever fs.suid_dumpable says now, the account must not get at it. */
+	return r ? r : rawcall(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 /* mkdir -p and chdir, as the user: its rights decide, links are followed as its own shell would. */
-static int make_dirs(const char *path)
+static long make_dirs(const char *path)
 {
 	char part[MSG_PATH_MAX + 1];
 	size_t n = strlen(path);
@@ -86,17 +85,18 @@ static int make_dirs(const char *path)
 			continue;
 		memcpy(part, path, i);
 		part[i] = 0;
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
-			return -1;
+		long r = rawcall(SYS_mkdirat, AT_FDCWD, part, 0755);
+		if (r < 0 && r != -EEXIST)
+			return r;
 	}
-	return chdir(path);
+	return rawcall(SYS_chdir, path);
 }
 
-static int enter(const struct launch *l)
+static long enter(const struct launch *l)
 {
-	if (chdir(l->cwd) == 0)
-		return 0;
-	return errno == ENOENT && l->make_cwd ? make_dirs(l->cwd) : -1;
+	long r = rawcall(SYS_chdir, l->cwd);
+
+	return r == -ENOENT && l->make_cwd ? make_dirs(l->cwd) : r;
 }
 
 static const char *search_path(char *const *env)
@@ -108,25 +108,25 @@ static const char *search_path(char *const *env)
 	return "";
 }
 
-/* As execvpe(), along the command's own PATH; returns the errno to tell. A forbidden file is only told when none could be run. */
-static int exec_along(const char *path, char *const *argv, char *const *env)
+/* As execvpe(), along the command's own PATH. A forbidden file is only told when none could be run. */
+static long exec_along(const char *path, char *const *argv, char *const *env)
 {
 	char file[MSG_PATH_MAX + 1];
 	size_t name = strlen(argv[0]);
-	int told = ENOENT;
+	long told = -ENOENT;
 
-	for (const char *end; ; path = end + 1) {
+	for (const char *end;; path = end + 1) {
 		end = strchrnul(path, ':');
 		size_t n = (size_t)(end - path);
 		if (n + 1 + name < sizeof(file)) {
 			memcpy(file, path, n);
 			file[n] = '/';
 			memcpy(file + n + (n ? 1 : 0), argv[0], name + 1);
-			execve(file, argv, env);
-			if (errno == EACCES)
-				told = EACCES;
-			else if (errno != ENOENT && errno != ENOTDIR)
-				return errno;
+			long r = rawcall(SYS_execve, file, argv, env);
+			if (r == -EACCES)
+				told = r;
+			else if (r != -ENOENT && r != -ENOTDIR)
+				return r;
 		}
 		if (!*end)
 			return told;
@@ -135,20 +135,21 @@ static int exec_along(const char *path, char *const *argv, char *const *env)
 
 _Noreturn void leader_run(const struct launch *l)
 {
-	sigset_t none;
+	static const uint64_t no_signals;
+	long r;
 
-	setsid();
-	if (apply_limits(l->limits) < 0)
-		fail(MSG_STAGE_LIMITS, errno);
-	if (become_user() < 0)
-		fail(MSG_STAGE_USER, errno);
-	umask(022);
-	if (enter(l) < 0)
-		fail(MSG_STAGE_CWD, errno);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (!strchr(l->argv[0], '/'))
-		fail(MSG_STAGE_EXEC, exec_along(search_path(l->env), l->argv, l->env));
-	execve(l->argv[0], l->argv, l->env);
-	fail(MSG_STAGE_EXEC, errno);
+	rawcall(SYS_setsid, 0);
+	if ((r = apply_limits(l)) < 0)
+		fail(MSG_STAGE_LIMITS, r);
+	if ((r = become_user()) < 0)
+		fail(MSG_STAGE_USER, r);
+	rawcall(SYS_umask, 022);
+	if ((r = enter(l)) < 0)
+		fail(MSG_STAGE_CWD, r);
+	rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, 0, sizeof(no_signals));
+	if (strchr(l->argv[0], '/'))
+		r = rawcall(SYS_execve, l->argv[0], l->argv, l->env);
+	else
+		r = exec_along(search_path(l->env), l->argv, l->env);
+	fail(MSG_STAGE_EXEC, r);
 }

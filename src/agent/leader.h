@@ -1,5 +1,5 @@
-/* leader.h - the last steps before a command's own program: session, limits, account, directory, exec. Runs in a vfork()ed child: it
- * calls system calls only and never returns. */
+/* leader.h - the last steps before a command's own program: session, limits, account, directory, exec. Runs on a stack of its own in memory
+ * that is shared (rawcall.h) and never returns. */
 #ifndef PADDOCK_AGENT_LEADER_H
 #define PADDOCK_AGENT_LEADER_H
 

@@ -9,7 +9,9 @@ libagent_a_SOURCES = \
 	src/agent/leader.c src/agent/leader.h \
 	src/agent/poller.c src/agent/poller.h \
 	src/agent/proctab.c src/agent/proctab.h \
+	src/agent/rawcall.h \
 	src/agent/secret.c src/agent/secret.h \
+	src/agent/stack.c src/agent/stack.h \
 	src/agent/supervisor.c src/agent/supervisor.h
 
 pkglibexec_PROGRAMS += paddock-agent

@@ -19,7 +19,7 @@ struct report {
 	int32_t value;
 };
 
-/* In the forked child. in < 0: standard input stays what it is. Descriptors are those of the child. */
-_Noreturn void supervisor_run(const struct launch *l, int in, int out, int err, int report);
+/* In the new process, on its own stack. share: CLONE_VM when it runs in the agent's memory, 0 in a copy of it. */
+_Noreturn void supervisor_run(const struct launch *l, int share);
 
 #endif
