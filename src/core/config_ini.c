@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "core/config_table.h"
 
-#define FILE_MAX (256u * 1024)
+#define FILE_MAX ((size_t)256 * 1024)
 /* iniparser's own limit is 1024 with newline and NUL. */
 #define LINE_MAX_BYTES 1000
 

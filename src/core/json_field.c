@@ -29,7 +29,7 @@ static int field(const json_t *o, const char *key, bool required, enum json_type
 
 int json_get_mem(const json_t *o, const char *key, bool required, const char **ret, size_t *len, err_t **err)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int rc = field(o, key, required, json_type_string, "a string", &v, err);
 
 	if (rc <= 0)
@@ -56,7 +56,7 @@ int json_get_str(const json_t *o, const char *key, bool required, const char **r
 
 int json_get_i64(const json_t *o, const char *key, bool required, int64_t min, int64_t max, int64_t *ret, err_t **err)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int rc = field(o, key, required, json_type_int, "an integer", &v, err);
 	int64_t n;
 
@@ -72,7 +72,7 @@ int json_get_i64(const json_t *o, const char *key, bool required, int64_t min, i
 
 int json_get_bool(const json_t *o, const char *key, bool required, bool *ret, err_t **err)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int rc = field(o, key, required, json_type_boolean, "true or false", &v, err);
 
 	if (rc <= 0)
@@ -83,7 +83,7 @@ int json_get_bool(const json_t *o, const char *key, bool required, bool *ret, er
 
 int json_get_obj(const json_t *o, const char *key, bool required, const json_t **ret, err_t **err)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int rc = field(o, key, required, json_type_object, "an object", &v, err);
 
 	if (rc <= 0)
@@ -94,7 +94,7 @@ int json_get_obj(const json_t *o, const char *key, bool required, const json_t *
 
 int json_get_arr(const json_t *o, const char *key, bool required, const json_t **ret, err_t **err)
 {
-	json_t *v;
+	json_t *v = NULL;
 	int rc = field(o, key, required, json_type_array, "an array", &v, err);
 
 	if (rc <= 0)
