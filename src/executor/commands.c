@@ -234,7 +234,7 @@ static int spool_first(struct commands *cs, const char *cid, const struct spec *
 
 /* The journal's entry with its spool; nothing stays of it on failure. */
 static int make_entry(struct commands *cs, const char *cid, const struct spec *s, const char *record, size_t n_record, struct steps *st,
-                      struct feed *feed, int *ret_log, err_t **err)
+		struct feed *feed, int *ret_log, err_t **err)
 {
 	cleanup_close int log_fd = -1;
 
