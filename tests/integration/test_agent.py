@@ -310,6 +310,13 @@ def test_kill_takes_the_whole_tree_and_nothing_else(agent, tree):
     # Two neighbours: one that counts, one that holds a stopped child, which has to stay stopped.
     peer.exec("count", argv=COUNT)
     peer.exec("held", command="sleep 1000 & kill -STOP $!; echo $!; wait")
+    peer.until(lambda: "held" in peer.started)
+    end = time.monotonic() + 10
+    held = b""
+    while not held.endswith(b"\n") and time.monotonic() < end:
+        held += peer.read("held")
+        time.sleep(.01)
+    held = held.decode().strip()
     peer.exec("tree", argv=[STUBBORN, tree])
     peer.until(lambda: len(peer.started) == 3)
     end = time.monotonic() + 5
@@ -323,7 +330,6 @@ def test_kill_takes_the_whole_tree_and_nothing_else(agent, tree):
     e = peer.wait("tree", 10)
     took = time.monotonic() - began
     assert e["why"] == "killed" and took < 5, (e, took)
-    held = peer.read("held").split()[0].decode()
     peer.read("count")
     time.sleep(.2)
     assert peer.read("count"), "the neighbour was stopped or killed"
