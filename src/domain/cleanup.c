@@ -73,8 +73,13 @@ int cleanup_sweep(struct domain *d, err_t **err)
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;
-		if (cleanup_run(d, db_str(r, i, 0), &e) < 0)
-			err_move(first ? NULL : &first, e);
+		if (cleanup_run(d, db_str(r, i, 0), &e) == 0 || !e)
+			continue;
+		bool away = err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_UNKNOWN;
+		err_move(first ? NULL : &first, e);
+		/* The others would only wait for their time-outs, too; they are due again in HOLD_MS. */
+		if (away)
+			break;
 	}
 	if (first)
 		return err_move(err, first);

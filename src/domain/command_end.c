@@ -13,7 +13,7 @@
 #include "domain/cleanup.h"
 #include "domain/executor_client.h"
 
-#define BATCH_BYTES (64u << 20)
+#define BATCH_BYTES (512u << 20)   /* PostgreSQL takes messages below 1 GiB */
 
 static const char *const copied[] = { "id", "status", "reason", "exit_code", "signal", "process_group", "started_at", "ended_at", "duration_ms", "stdout_bytes",
 	"stderr_bytes", "stdout_truncated", "stderr_truncated" };
@@ -130,18 +130,18 @@ int ends_commit(struct domain *d, struct ends *e, struct db_result **ret, err_t 
 
 void ends_follow(struct domain *d, const struct db_result *r)
 {
-	for (int i = 0; i < db_rows(r); i++) {
+	bool away = false;
+	for (int i = 0; i < db_rows(r) && !away; i++) {
 		cleanup_err err_t *e = NULL;
 		const char *id = db_str(r, i, RECORD_ID);
-		bool stray = str_eq(db_str(r, i, RECORD_WHAT), "stray");
-		if (!stray && cleanup_run(d, id, &e) >= 0)
-			continue;
-		if (stray) {
+		int rc;
+		if (str_eq(db_str(r, i, RECORD_WHAT), "stray")) {
 			log_kv(LOG_WARN, "stray_command_killed", "command", id, NULL);
-			if (executor_client_kill(d->executor, id, "cancelled", &e) == 0)
-				continue;
+			rc = executor_client_kill(d->executor, id, "cancelled", &e);
+		} else {
+			rc = cleanup_run(d, id, &e);
 		}
-		log_kv(LOG_WARN, "follow_up_failed", "id", id, "err", err_message(e), NULL);
+		away = rc < 0 && (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_UNKNOWN);
 	}
 }
 

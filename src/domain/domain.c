@@ -42,7 +42,7 @@ static int open_parts(struct domain *d, const struct config *c, err_t **err)
 	d->db = db_new(&dc, err);
 	if (!d->db)
 		return -1;
-	d->executor = executor_client_new(config_str(c, "executor.socket"), err);
+	d->executor = executor_client_new(config_str(c, "executor.socket"), config_int(c, "executor.text_bytes"), err);
 	return d->executor ? 0 : -1;
 }
 

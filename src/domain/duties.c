@@ -37,15 +37,17 @@ static int64_t rarely(const struct domain *d)
 	return KEYS_PERIOD_MS;
 }
 
-/* The Runs that a sweep moved: their commands are killed and their sandboxes released at once. */
+/* The Runs that a sweep moved: their commands are killed and their sandboxes released at once, unless the executor is away: the duty is on record. */
 static int clean_all(struct domain *d, const struct db_result *r, const char *event, const char *reason)
 {
+	bool away = false;
 	for (int i = 0; i < db_rows(r); i++) {
 		const char *run = db_str(r, i, 0);
 		log_kv(LOG_INFO, event, "run", run, NULL);
-		if (reason)
-			(void)command_end_kill_open(d, run, reason, NULL);
-		(void)cleanup_run(d, run, NULL);
+		if (reason && !away)
+			away = command_end_kill_open(d, run, reason, NULL) < 0;
+		if (!away)
+			away = cleanup_run(d, run, NULL) < 0;
 	}
 	return db_rows(r);
 }
@@ -68,7 +70,8 @@ static int finish_cancels(struct domain *d, err_t **err)
 	if (db_cancels(d->db, d->limits.batch, &waiting, err) < 0)
 		return -1;
 	for (int i = 0; i < db_rows(waiting); i++)
-		(void)command_end_kill_open(d, db_str(waiting, i, 0), "cancelled", NULL);
+		if (command_end_kill_open(d, db_str(waiting, i, 0), "cancelled", NULL) < 0)
+			break;
 	return db_settle_cancels(d->db, d->limits.batch, CANCEL_PATIENCE_MS, &r, err) < 0 ? -1 : clean_all(d, r, "run_cancelled", NULL);
 }
 

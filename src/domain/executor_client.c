@@ -9,22 +9,26 @@
 #include "core/http_client.h"
 
 #define CALL_MS 5000
-#define ANSWER_MAX (16u << 20)
+/* An answer holds at most about 4 MiB, or one command with two texts, of which each byte may take six (\u0001). */
+#define ANSWER_BASE (16u << 20)
+#define ANSWER_TEXTS 12
 #define ANSWER_DEPTH 32
 #define REQUEST_ID_MAX 65
 
 struct executor_client {
 	struct http_client *http;
+	size_t answer_max;
 	char request_id[REQUEST_ID_MAX];
 };
 
-struct executor_client *executor_client_new(const char *socket_path, err_t **err)
+struct executor_client *executor_client_new(const char *socket_path, int64_t text_bytes, err_t **err)
 {
 	struct executor_client *x = calloc(1, sizeof *x);
 	if (!x) {
 		err_set(err, ERR_NO_MEMORY, NULL, "no memory");
 		return NULL;
 	}
+	x->answer_max = ANSWER_BASE + ANSWER_TEXTS * (size_t)text_bytes;
 	x->http = http_client_new(socket_path, err);
 	if (!x->http) {
 		free(x);
@@ -67,7 +71,7 @@ static int refused(const struct http_answer *a, const char *what, err_t **err)
 {
 	const struct status_code *sc = NULL;
 	const char *code = NULL, *detail = NULL;
-	cleanup_json json_t *j = json_parse(buf_str(&a->body), a->body.len, ANSWER_MAX, ANSWER_DEPTH, NULL);
+	cleanup_json json_t *j = json_parse(buf_str(&a->body), a->body.len, ANSWER_BASE, ANSWER_DEPTH, NULL);
 	for (size_t i = 0; i < sizeof status_codes / sizeof *status_codes; i++)
 		if (status_codes[i].status == a->status)
 			sc = &status_codes[i];
@@ -89,7 +93,7 @@ static int call(struct executor_client *x, const struct http_req *r, json_t **re
 	struct http_req q = *r;
 	err_t *e = NULL;
 	q.request_id = x->request_id[0] ? x->request_id : NULL;
-	q.max_answer = ANSWER_MAX;
+	q.max_answer = x->answer_max;
 	if (http_client_do(x->http, &q, &a, &e) < 0) {
 		if (err_code(e) == ERR_UNAVAILABLE)
 			err_set(err, ERR_UNAVAILABLE, "executor_unavailable", "%s", err_message(e));
@@ -102,7 +106,7 @@ static int call(struct executor_client *x, const struct http_req *r, json_t **re
 	if (a.status >= 400)
 		rc = refused(&a, r->path, err);
 	else if (ret) {
-		json_t *j = json_parse(buf_str(&a.body), a.body.len, ANSWER_MAX, ANSWER_DEPTH, &e);
+		json_t *j = json_parse(buf_str(&a.body), a.body.len, x->answer_max, ANSWER_DEPTH, &e);
 		if (j)
 			*ret = j;
 		else

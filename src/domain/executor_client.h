@@ -11,7 +11,8 @@
 
 struct executor_client;
 
-struct executor_client *executor_client_new(const char *socket_path, err_t **err);
+/* text_bytes: [executor] text_bytes, which bounds its answers. */
+struct executor_client *executor_client_new(const char *socket_path, int64_t text_bytes, err_t **err);
 void executor_client_free(struct executor_client *x);
 void executor_client_request_id(struct executor_client *x, const char *id);   /* for the calls that follow; copied; NULL for none */
 

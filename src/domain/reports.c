@@ -73,14 +73,14 @@ static int write_commands(struct domain *d, const json_t *items, bool *ok, err_t
 			break;
 		err_free(steal_ptr(&e));
 	}
-	if (e && err_code(e) != ERR_INTERNAL)
+	if (e && err_code(e) != ERR_INTERNAL && err_code(e) != ERR_NO_MEMORY)
 		return err_move(err, e);
 	err_free(e);
 	return write_singly(d, items, ok, err);
 }
 
 /* A sandbox that will never be ready, or ended by itself, ends its attempt. One that is gone confirms a clean-up. */
-static int take_instance(struct domain *d, const json_t *inst, err_t **err)
+static int take_instance(struct domain *d, const json_t *inst, bool *away, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
 	const char *id = NULL, *state = "", *code = NULL, *message = "the sandbox ended by itself";
@@ -98,8 +98,9 @@ static int take_instance(struct domain *d, const json_t *inst, err_t **err)
 	} else if (!str_eq(state, "gone") || db_ledger_find(d->db, id, &r, err) < 0) {
 		return str_eq(state, "gone") ? -1 : 0;
 	}
-	for (int i = 0; i < db_rows(r); i++)
-		(void)cleanup_run(d, db_str(r, i, 0), NULL);
+	/* An executor that does not answer is not waited for again and again: the sweep goes on with it. */
+	for (int i = 0; i < db_rows(r) && !*away; i++)
+		*away = cleanup_run(d, db_str(r, i, 0), NULL) < 0;
 	return 0;
 }
 
@@ -120,13 +121,14 @@ static int acknowledge(struct domain *d, const json_t *items, const bool *ok, er
 static int take_items(struct domain *d, const json_t *items, bool *ok, err_t **err)
 {
 	size_t n = json_object_array_length(items);
+	bool away = false;
 	for (size_t i = 0; i < n; i++)
 		ok[i] = true;
 	if (write_commands(d, items, ok, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *inst = NULL;
-		if (json_get_obj(json_object_array_get_idx(items, i), "instance", false, &inst, NULL) == 0 && inst && take_instance(d, inst, err) < 0)
+		if (json_get_obj(json_object_array_get_idx(items, i), "instance", false, &inst, NULL) == 0 && inst && take_instance(d, inst, &away, err) < 0)
 			return -1;
 	}
 	return acknowledge(d, items, ok, err);
