@@ -245,6 +245,7 @@ int main(int argc, char **argv)
 		return rc > 0 ? 0 : 2;
 	(void)log_level_parse(config_str(c, "service.log_level"), &level);
 	log_init("executor", level);
+	/* NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): the lock is held by being open */
 	if (process_setup(&e) < 0 || crypto_init(&e) < 0 || (state_fd = state_open(c, &e)) < 0 || (lock_fd = lock_take(state_fd, &e)) < 0 ||
 	    serve(c, state_fd, &e) < 0)
 		log_kv(LOG_ERROR, "stopped", "err", err_message(e), NULL);
