@@ -7,4 +7,4 @@ EXTRA_DIST += CONTRIBUTING.md NEWS SECURITY.md \
 	docs/executor-api.md \
 	docs/operations.md \
 	docs/performance.md
-dist_man_MANS += docs/man/paddock.ini.5 docs/man/paddockctl.8
+dist_man_MANS += docs/man/paddock.ini.5 docs/man/paddock-executor.8 docs/man/paddockctl.8
