@@ -27,7 +27,7 @@ libdomain_a_SOURCES = \
 DOMAIN_LDADD = libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
 
 # Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
-EXTRA_DIST += tests/lib/scripted_executor.py
+EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
 DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model
 check_PROGRAMS += $(DOMAIN_TESTS)
