@@ -41,3 +41,22 @@ noinst_PROGRAMS += tests/lib/paddock-executor-unshare
 tests_lib_paddock_executor_unshare_SOURCES = src/executor/main.c tests/lib/unshare_provider.c
 tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)
 EXTRA_DIST += tests/integration/test_executor.py tests/lib/executor.py
+
+if HAVE_CMOCKA
+UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event
+check_PROGRAMS += $(UNIT_EXECUTOR_TESTS)
+UNIT_EXECUTOR_LDADD = $(EXECUTOR_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_journal_index_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_output_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_steps_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_event_LDADD = $(UNIT_EXECUTOR_LDADD)
+endif
+
+EXTRA_DIST += tests/fuzz/seeds/steps tests/fuzz/seeds/index
+if FUZZ
+noinst_PROGRAMS += tests/fuzz/fuzz_steps tests/fuzz/fuzz_index
+tests_fuzz_fuzz_steps_LDADD = $(EXECUTOR_LDADD)
+tests_fuzz_fuzz_steps_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_index_LDADD = $(EXECUTOR_LDADD)
+tests_fuzz_fuzz_index_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif
