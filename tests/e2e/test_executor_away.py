@@ -30,7 +30,7 @@ def test_running_commands_survive_without_losing_a_byte(inst, user, signo):
     for _ in range(3):
         old = inst.pids("executor")
         inst.kill(old[0], signo)
-        wait_for("a new executor", lambda: inst.pids("executor") and inst.pids("executor") != old, 30)
+        inst.wait_replaced("executor", old)
         time.sleep(0.7)
     ended = user.wait_command(command["id"], 60)
     assert ended["exit_code"] == 0 and ended["stdout_bytes"] == 60 << 18
@@ -98,7 +98,7 @@ def test_the_engine_is_started_again(inst, user):
     assert old
     for pid in old:
         inst.kill(pid)
-    wait_for("a new engine", lambda: inst.pids("podman") and inst.pids("podman") != old, 30)
+    inst.wait_replaced("podman", old)
     inst.wait_ready(30)
     assert user.execute("echo ok")["stdout"] == "ok\n"
 

@@ -47,7 +47,7 @@ def test_sighup_drops_no_request(inst, user):
             old = set(inst.pids("worker"))
             time.sleep(0.3)
             inst.kill(master[0], signal.SIGHUP)
-            wait_for("new workers", lambda: inst.pids("worker") and not old & set(inst.pids("worker")), 20)
+            inst.wait_replaced("worker", old)
     assert not load.bad, load.bad[:3]
     assert load.good > 50 and inst.pids("master") == master
 
@@ -84,7 +84,7 @@ def test_a_killed_janitor_is_replaced(inst, user):
     before = inst.pids("janitor")
     assert len(before) == 1
     inst.kill(before[0])
-    wait_for("a new janitor", lambda: inst.pids("janitor") and inst.pids("janitor") != before, 10)
+    inst.wait_replaced("janitor", before)
     command = user.execute("true")
     assert user.wait_run(command["run_id"], 15)["status"] == "completed"
 
@@ -96,7 +96,7 @@ def test_sigterm_drains(inst, user, role):
     with Load(user, 2) as load:
         time.sleep(0.3)
         inst.kill(old[0], signal.SIGTERM)
-        wait_for("a new master", lambda: inst.pids(role) and inst.pids(role) != old, 30)
+        inst.wait_replaced(role, old)
         inst.wait_ready(30)
     # while nobody listens nginx says 502 or 503; a request that was accepted is never cut off
     assert all(getattr(answer, "status", None) in (502, 503, 504) for answer in load.bad), load.bad[:3]
@@ -125,7 +125,7 @@ def test_a_killed_master_leaves_nobody_behind(inst, user, role):
     """kill -9: its children go too, a new one serves."""
     old, children = inst.pids(role), set(inst.pids("worker" if role == "master" else "nginx-worker"))
     inst.kill(old[0])
-    wait_for("a new one", lambda: inst.pids(role) and inst.pids(role) != old, 30)
+    inst.wait_replaced(role, old)
     inst.wait_ready(30)
     wait_for("the children are gone", lambda: not children & set(inst.pids("worker") + inst.pids("nginx-worker")), 20)
     assert user.execute("echo ok")["stdout"] == "ok\n"

@@ -549,6 +549,13 @@ class Instance:
     def pids(self, role):
         return self.processes()[role]
 
+    def wait_replaced(self, role, old, timeout=30):
+        """Until there are processes of that role and none of them is an old one."""
+        def check():
+            now = self.pids(role)
+            return now and not set(now) & set(old)
+        wait_for("a new " + role, check, timeout)
+
     def kill(self, pid, signo=signal.SIGKILL):
         try:
             os.kill(pid, signo)
