@@ -21,7 +21,7 @@ static void put_safe(const char *s, int width)
 {
 	int n = 0;
 
-	for (; s[n] && n < width; n++)
+	for (; n < width && s[n]; n++)
 		putchar((unsigned char)s[n] < 0x20 || (unsigned char)s[n] > 0x7e ? '?' : s[n]);
 	printf("%*s ", width - n, "");
 }
