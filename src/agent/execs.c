@@ -253,6 +253,8 @@ static void retell(struct exec *e)
 		return;
 	}
 	e->tell_started = e->ran;
+	/* What was taken and not read yet is still held: the next executor must not assume an empty window. */
+	e->in.news = true;
 	maybe_tell_end(e);
 }
 

@@ -303,7 +303,7 @@ void command_started(struct command *c, const struct exec_started *s, int out_fd
 	v->spec = NULL;
 	if (c->st.stdin_open) {
 		if (s->adopted)
-			feed_taken(&v->feed, s->stdin_taken, FEED_WINDOW_FIRST, true);
+			feed_taken(&v->feed, s->stdin_taken, 0, true);   /* stdin_taken() follows and says how much fits */
 		push_stdin(c);
 	}
 	if (c->st.kill != REASON_NONE)

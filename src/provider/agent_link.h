@@ -61,7 +61,8 @@ bool agent_link_ready(const struct agent_link *k);   /* between ready() and lost
  * not fit a frame. ERR_INVALID: an id, path or value that the protocol cannot carry. */
 int agent_link_exec(struct agent_link *k, const struct exec_spec *s, err_t **err);
 int agent_link_exec_ack(struct agent_link *k, const char *exec_id, err_t **err);
-/* offset: position of data[0] in the command's stdin. n at most the window last told (64 KiB before the first stdin_taken). */
+/* offset: position of data[0] in the command's stdin. n at most the window last told: 64 KiB for a new command, none for an
+ * adopted one until its first stdin_taken, which follows. */
 int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
 int agent_link_signal(struct agent_link *k, const char *exec_id, int signo, err_t **err);
 int agent_link_kill(struct agent_link *k, const char *exec_id, err_t **err);

@@ -76,7 +76,8 @@ struct provider_events {
 	void (*started)(void *arg, const char *instance_id, const char *exec_id, const struct exec_started *s, int out_fd, int err_fd);
 	/* The leader was reaped and everything it wrote is in the pipes. Repeated after a reconnect until exec_ack(). */
 	void (*exited)(void *arg, const char *instance_id, const char *exec_id, const struct exec_exited *e);
-	/* stdin: the agent holds `taken` bytes in all; up to `window` more may be sent. */
+	/* stdin: the agent holds `taken` bytes in all; up to `window` more may be sent. Told after started() of an adopted command, too:
+	 * nothing may be sent to it before. */
 	void (*stdin_taken)(void *arg, const char *exec_id, uint64_t taken, uint64_t window);
 };
 
