@@ -326,15 +326,26 @@ void command_exited(struct command *c, const struct exec_exited *e)
 	finish(c, &o);
 }
 
+/* What could not be said while the agent was away, or still telling what it holds. */
+static void say_again(struct command *c)
+{
+	if (c->st.stdin_open)
+		push_stdin(c);
+	if (c->st.kill != REASON_NONE)
+		(void)instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL);
+}
+
 void command_connected(struct command *c)
 {
 	struct live *v = c->live;
 	bool told = v->told;
 
 	v->told = false;
-	if (v->ending || told)
+	if (v->ending)
 		return;
-	if (c->st.started_ms)
+	if (told)
+		say_again(c);
+	else if (c->st.started_ms)
 		finish_lost(c);   /* it knew it once and does not any more */
 	else if (v->spec)
 		command_start(c);

@@ -478,9 +478,10 @@ static int sent(struct agent_link *k, int put, err_t **err)
 	return 0;
 }
 
-static int usable(struct agent_link *k, size_t bytes, err_t **err)
+/* Commands that the agent has told can be spoken of while it tells the rest; a new one only when it is known that it has not got it. */
+static int usable(struct agent_link *k, enum link_state from, size_t bytes, err_t **err)
 {
-	if (k->state != LINK_READY)
+	if (k->state < from)
 		return err_set(err, ERR_UNAVAILABLE, NULL, "the instance's agent is not connected");
 	if (bytes + FRAME_HEADER > OUT_MAX - k->out.len)
 		return err_set(err, ERR_BUSY, NULL, "too much waits to be sent to the instance's agent");
@@ -509,17 +510,14 @@ int agent_link_exec(struct agent_link *k, const struct exec_spec *s, err_t **err
 
 	if (n > FRAME_MAX)
 		return err_set(err, ERR_TOO_LARGE, NULL, "command and environment have more than %u bytes", FRAME_MAX);
-	if (usable(k, n, err) < 0)
+	if (usable(k, LINK_READY, n, err) < 0)
 		return -1;
 	return sent(k, msg_put_exec(&k->out, &m), err);
 }
 
 int agent_link_exec_ack(struct agent_link *k, const char *exec_id, err_t **err)
 {
-	/* Also while the agent is still telling: what was recovered from the journal can be acknowledged at once. */
-	if (k->state != LINK_SYNCING && usable(k, MSG_ID_MAX, err) < 0)
-		return -1;
-	return sent(k, msg_put_exit_ack(&k->out, exec_id), err);
+	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_exit_ack(&k->out, exec_id), err);
 }
 
 int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err)
@@ -530,7 +528,7 @@ int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset,
 	do {
 		size_t part = n < MSG_STDIN_MAX ? n : MSG_STDIN_MAX;
 		const struct msg_stdin m = { .id = exec_id, .offset = offset, .eof = eof && part == n, .data = p, .len = part };
-		if (usable(k, part + 128, err) < 0)
+		if (usable(k, LINK_SYNCING, part + 128, err) < 0)
 			return -1;
 		put = msg_put_stdin(&k->out, &m);
 		p += part;
@@ -544,10 +542,10 @@ int agent_link_signal(struct agent_link *k, const char *exec_id, int signo, err_
 {
 	const struct msg_signal m = { exec_id, signo };
 
-	return usable(k, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_signal(&k->out, &m), err);
+	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_signal(&k->out, &m), err);
 }
 
 int agent_link_kill(struct agent_link *k, const char *exec_id, err_t **err)
 {
-	return usable(k, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_kill(&k->out, exec_id), err);
+	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_kill(&k->out, exec_id), err);
 }

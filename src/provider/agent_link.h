@@ -57,8 +57,8 @@ void agent_link_free(struct agent_link *k, bool remove);
 void agent_link_expect(struct agent_link *k, uid_t uid, pid_t pid);
 bool agent_link_ready(const struct agent_link *k);   /* between ready() and lost() */
 
-/* The calls of provider.h. ERR_UNAVAILABLE: not connected, nothing was sent. ERR_BUSY: more than 32 MiB wait to be sent. ERR_TOO_LARGE: does
- * not fit a frame. ERR_INVALID: an id, path or value that the protocol cannot carry. */
+/* The calls of provider.h; exec() from ready() on, the others from connected() on. ERR_UNAVAILABLE: not connected, nothing was sent.
+ * ERR_BUSY: more than 32 MiB wait to be sent. ERR_TOO_LARGE: does not fit a frame. ERR_INVALID: an id, path or value that the protocol cannot carry. */
 int agent_link_exec(struct agent_link *k, const struct exec_spec *s, err_t **err);
 int agent_link_exec_ack(struct agent_link *k, const char *exec_id, err_t **err);
 /* offset: position of data[0] in the command's stdin. n at most the window last told: 64 KiB for a new command, none for an
