@@ -31,6 +31,7 @@ service_files_s6() {
 		mkdir -p "$etc/s6/$s/log"
 		render "$here/s6/$s/run.in" | put "$etc/s6/$s/run" 755 root:root || true
 		[ ! -f "$here/s6/$s/down-signal" ] || put "$etc/s6/$s/down-signal" 644 root:root <"$here/s6/$s/down-signal" || true
+		[ ! -f "$here/s6/$s/finish.in" ] || render "$here/s6/$s/finish.in" | put "$etc/s6/$s/finish" 755 root:root || true
 		render "$here/s6/log-run.in" | sed -e "s|@ACCOUNT@|$(service_account "$s")|g" -e "s|@SERVICE@|$s|g" |
 			put "$etc/s6/$s/log/run" 755 root:root || true
 		dir "$logdir/$s" 2750 "$(service_account "$s"):adm"

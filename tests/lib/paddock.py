@@ -230,7 +230,7 @@ class Client:
                 self._kept.request(method, path, body, headers)
                 response = self._kept.getresponse()
                 data = response.read()
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
                 self.close()
                 if fresh or attempt == 2:
                     raise
@@ -415,6 +415,17 @@ class Proc:
             return 0
 
     @staticmethod
+    def links(pid):
+        """What its descriptors are."""
+        found = []
+        try:
+            for fd in os.listdir("/proc/%d/fd" % pid):
+                found.append(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
+        except OSError:
+            pass
+        return found
+
+    @staticmethod
     def cpu(pid):
         """CPU seconds so far."""
         stat = Proc.read(pid, "stat").decode(errors="replace")
@@ -539,8 +550,7 @@ class Instance:
         if exe.endswith("/nginx"):
             if self.etc + "/nginx.conf" in argv:
                 return "nginx"
-            parent = Proc.ppid(pid)
-            if Proc.exe(parent).endswith("/nginx") and self.etc + "/nginx.conf" in Proc.argv(parent):
+            if self._front_of(pid):
                 return "nginx-worker"
         if exe.endswith("/postgres") and " -D %s/pg" % self.state in argv:
             return "postgres"
@@ -555,6 +565,24 @@ class Instance:
             now = self.pids(role)
             return now and not set(now) & set(old)
         wait_for("a new " + role, check, timeout)
+
+    def _front_of(self, pid):
+        """Is it a worker of this instance's nginx, also one whose master is gone? Its log pipe and its port tell."""
+        parent = Proc.ppid(pid)
+        if Proc.exe(parent).endswith("/nginx"):
+            return self.etc + "/nginx.conf" in Proc.argv(parent)
+        return bool(self._listening() & set(Proc.links(pid)))
+
+    def _listening(self):
+        """Socket inodes that listen on the HTTPS port."""
+        found = set()
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            with open(table, encoding="ascii") as f:
+                for line in f.readlines()[1:]:
+                    fields = line.split()
+                    if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == self.port:
+                        found.add("socket:[%s]" % fields[9])
+        return found
 
     def kill(self, pid, signo=signal.SIGKILL):
         try:
