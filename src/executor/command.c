@@ -301,11 +301,10 @@ void command_started(struct command *c, const struct exec_started *s, int out_fd
 	note_start(c, s);
 	spec_free(v->spec);
 	v->spec = NULL;
-	if (c->st.stdin_open) {
-		if (s->adopted)
-			feed_taken(&v->feed, s->stdin_taken, 0, true);   /* stdin_taken() follows and says how much fits */
+	if (s->adopted)
+		feed_reconnected(&v->feed, s->stdin_taken);   /* stdin_taken() follows and says how much fits */
+	else if (c->st.stdin_open)
 		push_stdin(c);
-	}
 	if (c->st.kill != REASON_NONE)
 		(void)instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL);
 	output_tell(v->o);

@@ -486,7 +486,7 @@ void commands_stdin_taken(struct commands *cs, const char *cid, uint64_t taken, 
 
 	if (!c || c->ended || !c->st.stdin_open)
 		return;
-	feed_taken(&c->live->feed, taken, window, false);
+	feed_taken(&c->live->feed, taken, window);
 	if (feed_push(&c->live->feed, cs->instances, c->st.instance, cid) < 0)
 		loop_timer_set(cs->feed_again, 100);
 }

@@ -52,15 +52,21 @@ int feed_add(struct feed *f, const void *p, size_t n, uint64_t max, err_t **err)
 	return 0;
 }
 
-void feed_taken(struct feed *f, uint64_t taken, uint64_t window, bool reconnected)
+/* The agent is not believed beyond what there is. */
+static uint64_t at_most(uint64_t v, uint64_t max)
 {
-	if (taken > f->size)
-		taken = f->size;   /* the agent is not believed beyond what there is */
-	if (reconnected) {
-		f->sent = taken;
-		f->eof_sent = false;
-	}
-	f->limit = taken + (window < FEED_CHUNK * 16 ? window : FEED_CHUNK * 16);
+	return v < max ? v : max;
+}
+
+void feed_taken(struct feed *f, uint64_t taken, uint64_t window)
+{
+	f->limit = at_most(taken, f->size) + at_most(window, FEED_CHUNK * 16);
+}
+
+void feed_reconnected(struct feed *f, uint64_t taken)
+{
+	f->sent = f->limit = at_most(taken, f->size);
+	f->eof_sent = false;
 }
 
 static size_t sendable(const struct feed *f)

@@ -27,8 +27,10 @@ void feed_close(struct feed *f);
 int feed_open(struct feed *f, int fd, err_t **err);
 /* Appends n bytes; ERR_TOO_LARGE ("stdin_too_large") when the spool would pass max. All or nothing. */
 int feed_add(struct feed *f, const void *p, size_t n, uint64_t max, err_t **err);
-/* The agent has `taken` bytes of this connection and takes up to `window` more. */
-void feed_taken(struct feed *f, uint64_t taken, uint64_t window, bool reconnected);
+/* The agent has `taken` bytes and takes up to `window` more. */
+void feed_taken(struct feed *f, uint64_t taken, uint64_t window);
+/* A new connection of the agent: it has `taken` bytes, and nothing may be sent until it has named its window. */
+void feed_reconnected(struct feed *f, uint64_t taken);
 /* Sends what may be sent. -1: the connection takes no more now, to be tried again later. */
 int feed_push(struct feed *f, struct instances *is, const char *iid, const char *cid);
 

@@ -487,7 +487,8 @@ def test_killed_at_random_moments(own):
         out, err, _ = collect(x, c, seen[c][2])
         assert (seen[c][0] + out, seen[c][1] + err) == expected(n)
         assert x.call("GET", "/v1/commands/%s/stdout" % c).body == expected(n)[0]
-    assert x.call("GET", "/v1/commands/%s/result" % fed).json["stdout"].split()[0] == hashlib.sha256(b"s" * 1000000).hexdigest()
+    j = x.call("GET", "/v1/commands/%s/result" % fed).json
+    assert j["reason"] == "exited" and j["stdout"].split()[0] == hashlib.sha256(b"s" * 1000000).hexdigest(), j
     assert x.call("GET", "/v1/commands/%s/result" % waiter).json["exit_code"] == 9
     for c in short:
         a = x.call("GET", "/v1/commands/%s/result" % c)
