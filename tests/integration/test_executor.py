@@ -402,7 +402,8 @@ def test_an_instance_that_dies_loses_its_commands(x):
     x.run(iid, "true")
     cid, _ = x.put(iid, "echo before; sleep 60")
     until(lambda: x.state(cid)["stdout_bytes"] == 7)
-    os.kill(int(open("%s/a/%s.pid" % (x.root, iid)).read()), signal.SIGKILL)
+    pid = open("%s/a/%s.pid" % (x.root, iid)).read()
+    os.kill(int(open("/proc/%s/task/%s/children" % (pid, pid)).read().split()[0]), signal.SIGKILL)
     j = x.call("GET", "/v1/commands/%s/result" % cid).json
     assert (j["status"], j["reason"], j["exit_code"], j["stdout"]) == ("lost", "lost", None, "before\n")
     a = x.run(iid, "true")

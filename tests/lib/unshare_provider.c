@@ -249,6 +249,23 @@ static int ops_adopt(struct provider *p, const struct instance_spec *s, bool was
 	return watch_pid(b);
 }
 
+/* Process 1 of the namespace dies first; unshare then ends by itself, and is killed too in case it had no child yet. */
+static void kill_box(pid_t pid)
+{
+	cleanup_free char *text = NULL;
+	char path[64];
+	size_t n;
+	int64_t child;
+
+	if (str_fmt(path, sizeof path, "/proc/%d/task/%d/children", pid, pid) == 0 &&
+	    io_read_file(AT_FDCWD, path, 64, &text, &n, NULL) == 0) {
+		text[strcspn(text, " ")] = '\0';
+		if (num_i64(text, 2, INT32_MAX, &child) == 0)
+			(void)kill((pid_t)child, SIGKILL);
+	}
+	(void)kill(pid, SIGKILL);
+}
+
 static int ops_destroy(struct provider *p, const char *id, err_t **err)
 {
 	struct box *b = find(p, id);
@@ -259,7 +276,7 @@ static int ops_destroy(struct provider *p, const char *id, err_t **err)
 	if (b->pid == 0)
 		b->pid = pid_read(p, id);
 	if (b->pid > 1)
-		(void)kill(b->pid, SIGKILL);
+		kill_box(b->pid);
 	if (b->io)
 		return 0;
 	loop_timer_set(b->soon, 0);
