@@ -41,7 +41,7 @@ directories_make() {
 	dir "$lib/executor" 700 "$acct:$acct"
 	dir "$lib/workspaces" 2751 "$acct:www-data"
 	dir "$lib/engine" 700 "$acct:$acct"
-	dir "$lib/engine/home" 700 "$acct:$acct"
+	dir_as "$acct" "$lib/engine/home" 700
 	dir "$lib/nginx" 755 root:root
 	local t
 	for t in body fastcgi proxy scgi uwsgi; do

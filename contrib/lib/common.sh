@@ -85,6 +85,21 @@ dir() {
 	chmod "$2" "$1"
 }
 
+# dir_as ACCOUNT PATH MODE, put_as ACCOUNT FILE MODE <content: the same inside a directory that belongs to a service account. It may have put a
+# link there, so root follows no path below it: the account itself does the work.
+dir_as() {
+	# shellcheck disable=SC2016 # expanded by that shell
+	(cd / && as "$1" sh -c '[ -d "$1" ] || mkdir "$1"; chmod "$2" "$1"' sh "$2" "$3")
+}
+
+put_as() {
+	# shellcheck disable=SC2016 # expanded by that shell
+	(cd / && umask 077 && as "$1" sh -c 'set -e
+		cat >"$1.new"
+		chmod "$2" "$1.new"
+		mv -f "$1.new" "$1"' sh "$2" "$3")
+}
+
 as() { # as ACCOUNT COMMAND...
 	local who=$1
 	shift

@@ -35,9 +35,9 @@ config_files() {
 	done
 	put "$etc/seccomp.json" 644 root:root <"$here/image/seccomp.json" || true
 	render "$src/nginx/nginx.conf.in" | put "$etc/nginx.conf" 644 root:root || true
-	dir "$lib/engine/home/.config" 700 "$acct:$acct"
-	dir "$lib/engine/home/.config/containers" 700 "$acct:$acct"
-	put "$lib/engine/home/.config/containers/policy.json" 644 root:root <"$t/policy.json" || true
+	dir_as "$acct" "$lib/engine/home/.config" 700
+	dir_as "$acct" "$lib/engine/home/.config/containers" 700
+	put_as "$acct" "$lib/engine/home/.config/containers/policy.json" 644 <"$t/policy.json"
 	mkdir -p "$prefix/libexec/paddock"
 	render "$t/paddock-prepare.in" | put "$prefix/libexec/paddock/paddock-prepare" 755 root:root || true
 	put "$prefix/libexec/paddock/paddock-engine-leaf" 755 root:root <"$t/paddock-engine-leaf" || true

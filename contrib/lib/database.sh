@@ -10,17 +10,20 @@ database_find() {
 	[ -n "${pgbin:-}" ] || die "no PostgreSQL server below /usr/lib/postgresql"
 	# A cluster stays with the major version that made it.
 	if [ -f "$lib/pg/PG_VERSION" ]; then
-		pgbin=/usr/lib/postgresql/$(cat "$lib/pg/PG_VERSION")/bin
-		[ -x "$pgbin/postgres" ] || die "the cluster in $lib/pg needs PostgreSQL $(cat "$lib/pg/PG_VERSION") (package postgresql-$(cat "$lib/pg/PG_VERSION"))"
+		local version
+		version=$(head -c 16 "$lib/pg/PG_VERSION")
+		[[ $version =~ ^[1-9][0-9]*$ ]] || die "$lib/pg/PG_VERSION does not name a version of PostgreSQL"
+		pgbin=/usr/lib/postgresql/$version/bin
+		[ -x "$pgbin/postgres" ] || die "the cluster in $lib/pg needs PostgreSQL $version (package postgresql-$version)"
 	fi
 }
 
 database_files() {
-	put "$lib/pg/pg_hba.conf" 600 postgres:postgres <<-END || true
+	put_as postgres "$lib/pg/pg_hba.conf" 600 <<-END
 		# Unix socket only; the operating system says who is calling (pg_ident.conf)
 		local all all peer map=paddock
 	END
-	put "$lib/pg/pg_ident.conf" 600 postgres:postgres <<-END || true
+	put_as postgres "$lib/pg/pg_ident.conf" 600 <<-END
 		paddock postgres   postgres
 		paddock postgres   paddock_owner
 		paddock $acct_api  paddock_api
@@ -28,7 +31,7 @@ database_files() {
 		paddock root       paddock_api
 		paddock root       paddock_read
 	END
-	put "$lib/pg/paddock.conf" 600 postgres:postgres <<-END || true
+	put_as postgres "$lib/pg/paddock.conf" 600 <<-END
 		listen_addresses = ''
 		unix_socket_directories = '$run/pg'
 		unix_socket_permissions = 0770
@@ -43,7 +46,8 @@ database_files() {
 		timezone = UTC
 		log_timezone = UTC
 	END
-	grep -q "^include 'paddock.conf'" "$lib/pg/postgresql.conf" || echo "include 'paddock.conf'" >>"$lib/pg/postgresql.conf"
+	# shellcheck disable=SC2016 # expanded by that shell
+	(cd / && as postgres sh -c 'grep -q "^include '"'paddock.conf'"'" "$1" || echo "include '"'paddock.conf'"'" >>"$1"' sh "$lib/pg/postgresql.conf")
 }
 
 database_cluster() {

@@ -11,7 +11,7 @@ image_name=localhost/paddock-sandbox:latest
 
 # The archive is kept in /var/cache/paddock by the digest of its recipe, so that a second installation need not make it again.
 image_archive() { # image_archive DIGEST: makes $archive
-	exec 8>/run/lock/paddock-image.lock
+	exec 8>/run/paddock-image.lock
 	flock 8
 	archive=/var/cache/paddock/image-$1.tar
 	[ ! -f "$archive" ] || return 0
@@ -28,7 +28,7 @@ image_digest() {
 }
 
 engine_image() {
-	local digest stamp=$lib/engine/image.recipe
+	local digest stamp=$lib/build/image.recipe
 	digest=$(image_digest)
 	if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ] && engine_cli image exists "$image_name"; then
 		return 0
