@@ -106,7 +106,8 @@ int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min
 static const struct db_stmt ledger = {
 	"ledger",
 	"SELECT i.id, i.run_id, i.created_at < clock_timestamp() - $1::bigint * interval '1 ms', r.cleanup_pending, "
-	"EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = i.run_id AND c.instance_id = i.id AND c.started_at IS NOT NULL) "
+	"EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = i.run_id AND c.instance_id = i.id AND c.started_at IS NOT NULL "
+	"AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms') "
 	"FROM instances i JOIN runs r ON r.id = i.run_id ORDER BY i.id",
 	false,
 };

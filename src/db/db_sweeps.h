@@ -23,7 +23,8 @@ int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool
 /* Not yet: next try after a back-off between min and max that doubles with each failure (why), or after min when it is merely under way (why NULL). */
 int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err);
 
-/* The ledger: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands is known to have started). */
+/* The ledger: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands that is older
+ * than age_ms is known to have started). */
 enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED };
 int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err);
 /* Run id of an instance, no row when it is not in the ledger. */

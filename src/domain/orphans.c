@@ -15,6 +15,7 @@
 #include "domain/executor_client.h"
 
 #define QUERY_MAX 200
+#define SETTLE_FAILURES_MAX 3
 
 static bool in_ledger(const struct db_result *ledger, const char *id)
 {
@@ -123,22 +124,30 @@ static bool goes_on(const json_t *known, const char *id)
 	return false;
 }
 
+/* One that cannot be settled must not hold up the others, unless it is the executor that does not answer. */
 static int settle_page(struct domain *d, const struct db_result *r, const json_t *known, err_t **err)
 {
-	int n = 0;
+	int n = 0, failed = 0;
+	err_t *first = NULL;
 	for (int i = 0; i < db_rows(r); i++) {
 		cleanup_db_result struct db_result *ended = NULL;
 		const char *id = db_str(r, i, OPEN_ID);
 		if (goes_on(known, id))
 			continue;
+		err_t *e = NULL;
+		if (command_end_settle_one(d, id, &ended, &e) < 0) {
+			log_kv(LOG_WARN, "open_command_not_settled", "command", id, "run", db_str(r, i, OPEN_RUN), "err", err_message(e), NULL);
+			err_move(first ? NULL : &first, e);
+			if (++failed == SETTLE_FAILURES_MAX)
+				break;
+			continue;
+		}
 		log_kv(LOG_WARN, "open_command_settled", "command", id, "run", db_str(r, i, OPEN_RUN), NULL);
-		if (command_end_settle_one(d, id, &ended, err) < 0)
-			return -1;
 		if (ended)
 			ends_follow(d, ended);
 		n++;
 	}
-	return n;
+	return first ? err_move(err, first) : n;
 }
 
 int orphans_commands(struct domain *d, err_t **err)

@@ -47,18 +47,33 @@ static int write_range(struct domain *d, const json_t *items, size_t from, size_
 	return 0;
 }
 
-/* One report that cannot be written must not hold up the others: it alone is left out, and comes again. Clears its element of ok. */
+/* Is it the database or the executor that fails, whatever the report? */
+static bool is_outage(const err_t *e)
+{
+	enum err_code c = err_code(e);
+	return c == ERR_UNAVAILABLE || c == ERR_UNKNOWN || c == ERR_BUSY || c == ERR_TIMEOUT;
+}
+
+/* One report that cannot be written must not hold up the others: it alone is left out, and comes again. */
+static void leave_out(const json_t *report, bool *ok, err_t *why)
+{
+	const char *key = NULL;
+	(void)json_get_str(report, "key", false, &key, NULL);
+	log_kv(LOG_ERROR, "report_not_recorded", "report", key, "err", err_message(why), NULL);
+	err_free(why);
+	*ok = false;
+}
+
 static int write_singly(struct domain *d, const json_t *items, bool *ok, err_t **err)
 {
 	for (size_t i = 0; i < json_object_array_length(items); i++) {
 		err_t *e = NULL;
-		if (write_range(d, items, i, i + 1, command_of(json_object_array_get_idx(items, i)) != NULL, &e) == 0)
+		const json_t *report = json_object_array_get_idx(items, i);
+		if (write_range(d, items, i, i + 1, command_of(report) != NULL, &e) == 0)
 			continue;
-		if (err_code(e) != ERR_INTERNAL)
+		if (is_outage(e))
 			return err_move(err, e);
-		log_kv(LOG_ERROR, "report_not_recorded", "err", err_message(e), NULL);
-		err_free(e);
-		ok[i] = false;
+		leave_out(report, &ok[i], e);
 	}
 	return 0;
 }
@@ -73,7 +88,7 @@ static int write_commands(struct domain *d, const json_t *items, bool *ok, err_t
 			break;
 		err_free(steal_ptr(&e));
 	}
-	if (e && err_code(e) != ERR_INTERNAL && err_code(e) != ERR_NO_MEMORY)
+	if (e && is_outage(e))
 		return err_move(err, e);
 	err_free(e);
 	return write_singly(d, items, ok, err);
@@ -127,11 +142,23 @@ static int take_items(struct domain *d, const json_t *items, bool *ok, err_t **e
 	if (write_commands(d, items, ok, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		const json_t *inst = NULL;
-		if (json_get_obj(json_object_array_get_idx(items, i), "instance", false, &inst, NULL) == 0 && inst && take_instance(d, inst, &away, err) < 0)
-			return -1;
+		const json_t *inst = NULL, *report = json_object_array_get_idx(items, i);
+		err_t *e = NULL;
+		if (json_get_obj(report, "instance", false, &inst, NULL) < 0 || !inst || take_instance(d, inst, &away, &e) == 0)
+			continue;
+		if (is_outage(e))
+			return err_move(err, e);
+		leave_out(report, &ok[i], e);
 	}
 	return acknowledge(d, items, ok, err);
+}
+
+static size_t count_left_out(const bool *ok, size_t n)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < n; i++)
+		left += !ok[i];
+	return left;
 }
 
 int reports_take(struct domain *d, int64_t wait_ms, err_t **err)
@@ -145,7 +172,11 @@ int reports_take(struct domain *d, int64_t wait_ms, err_t **err)
 	cleanup_free bool *ok = calloc(n + 1, sizeof *ok);
 	if (!ok)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for reports");
-	if (n > 0 && take_items(d, items, ok, err) < 0)
+	if (n == 0)
+		return 0;
+	if (take_items(d, items, ok, err) < 0)
 		return -1;
-	return (int)n;
+	size_t left = count_left_out(ok, n);
+	/* The same ones come again at once: the caller has to take its time. */
+	return left ? err_set(err, ERR_INTERNAL, NULL, "%zu of %zu reports could not be recorded", left, n) : (int)n;
 }

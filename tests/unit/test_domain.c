@@ -270,12 +270,36 @@ static void test_orphans(void **state)
 	settle();
 }
 
+/* Last: what cannot be recorded stays with the executor. */
+static void test_unrecordable_reports(void **state)
+{
+	(void)state;
+	char body[160];
+	struct made m = make_run("poison", true, 0);
+	struct command_started odd = start(&m, m.token), huge = start(&m, m.token), fine = start(&m, m.token);
+	json_t *o = NULL;
+	assert_ok(reports_take(D, 500, err));
+	snprintf(body, sizeof body, "{\"id\":\"%s\",\"stdout\":[1]}", odd.id);
+	stand_control(&st, "/end", body);
+	snprintf(body, sizeof body, "{\"id\":\"%s\",\"code\":99999999999}", huge.id);
+	stand_control(&st, "/end", body);
+	snprintf(body, sizeof body, "{\"id\":\"%s\",\"code\":7}", fine.id);
+	stand_control(&st, "/end", body);
+	for (int i = 0; i < 2; i++)
+		assert_fails(reports_take(D, 500, err), "internal");
+	assert_ok(commands_get(D, C, fine.id, &o, err));
+	assert_string_equal(str_of(o, "status"), "exited");
+	json_object_put(o);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands c JOIN runs r ON r.id = c.run_id WHERE thread_id = 'poison' AND c.ended_at IS NULL"), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_life_of_a_run), cmocka_unit_test(test_leases), cmocka_unit_test(test_thread_fence),
 		cmocka_unit_test(test_cancel), cmocka_unit_test(test_execute), cmocka_unit_test(test_executor_away),
 		cmocka_unit_test(test_lost_answers), cmocka_unit_test(test_ceiling), cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_unrecordable_reports),
 	};
 
 	return cmocka_run_group_tests_name("domain", tests, up, down);
