@@ -361,7 +361,7 @@ void command_instance_over(struct command *c, enum instance_state s)
 		return;
 	if (s == INSTANCE_IS_GONE || c->st.kill != REASON_NONE)
 		finish_cancelled(c, ran);
-	else if (ran || (c->st.handed_ms && s == INSTANCE_IS_LOST))
+	else if (c->st.handed_ms)
 		finish_lost(c);
 	else
 		finish_not_started(c, START_INSTANCE_FAILED);
