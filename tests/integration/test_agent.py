@@ -1,6 +1,6 @@
 """The agent alone: started in a pid namespace of its own and driven over its socket, as the executor does. Needs root.
 
-PADDOCK_AGENT names the program, else the build directory's is taken."""
+PADDOCK_AGENT names the program, else that of the build directory (PADDOCK_BUILD, default: the working directory) is taken."""
 
 import hashlib
 import os
@@ -8,7 +8,6 @@ import random
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -18,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import agent_peer as proto  # noqa: E402
 from agent_peer import Agent, Peer  # noqa: E402
 
-PROGRAM = os.environ.get("PADDOCK_AGENT", os.path.abspath("paddock-agent"))
+PROGRAM = os.environ.get("PADDOCK_AGENT", os.path.join(os.environ.get("PADDOCK_BUILD", os.getcwd()), "paddock-agent"))
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a pid namespace and another account"),
@@ -349,9 +348,14 @@ def test_kill_takes_the_whole_tree_and_nothing_else(agent, tree):
 
 def test_two_kills_at_once(agent):
     peer = Peer(agent.path, nproc=200).accept()
+    peer.exec("n", argv=COUNT)
+    peer.until(lambda: "n" in peer.started)
+    end = time.monotonic() + 10
+    while not peer.read("n"):
+        assert time.monotonic() < end
+        time.sleep(.01)
     for i, tree in enumerate(["vfork-chain", "bomb-chain", "session-chain", "plain"]):
         peer.exec("t%d" % i, argv=[STUBBORN, tree])
-    peer.exec("n", argv=COUNT)
     time.sleep(.5)
     for i in range(4):
         peer.kill("t%d" % i)
