@@ -58,7 +58,7 @@ service_supervisor() {
 	"$prefix/libexec/paddock/paddock-prepare"
 	have_systemd || svscan_alive || {
 		(cd / && exec setsid env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 s6-svscan -t 5000 "$run/service" \
-			</dev/null >>"$logdir/svscan.log" 2>&1 9>&-) &
+			</dev/null >>"$logdir/svscan.log" 2>&1 7>&- 8>&- 9>&-) &
 		local i
 		for ((i = 0; i < 50; i++)); do
 			! svscan_alive || return 0
