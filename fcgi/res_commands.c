@@ -9,16 +9,31 @@
 
 #define STDIN_PIECE (1u << 20)
 
+static int read_stage(const json_t *body, struct command_new *n, err_t **err)
+{
+	static const char *const keys[] = { "id", "timeout_ms", NULL };
+	const json_t *s = NULL;
+
+	if (json_get_obj(body, "stage", false, &s, err) < 0)
+		return -1;
+	if (!s)
+		return 0;
+	n->has_stage_timeout = json_has(s, "timeout_ms");
+	if (json_only_keys(s, keys, err) < 0 || json_get_str(s, "id", true, &n->stage, err) < 0)
+		return -1;
+	return json_get_i64(s, "timeout_ms", false, INT64_MIN, INT64_MAX, &n->stage_timeout_ms, err);
+}
+
 int res_commands_start(struct call *c, err_t **err)
 {
-	static const char *const keys[] = { COMMAND_BODY_KEYS, "lease_token", "keep_stdin", "background", NULL };
+	static const char *const keys[] = { COMMAND_BODY_KEYS, "lease_token", "keep_stdin", "background", "stage", NULL };
 	struct command_new n = { 0 };
 	struct command_started s = { 0 };
 
 	if (json_only_keys(c->body, keys, err) < 0 || command_body_read(c, &n, err) < 0)
 		return -1;
 	if (json_get_str(c->body, "lease_token", false, &n.lease_token, err) < 0 || json_get_bool(c->body, "keep_stdin", false, &n.keep_stdin, err) < 0 ||
-	    json_get_bool(c->body, "background", false, &n.background, err) < 0)
+	    json_get_bool(c->body, "background", false, &n.background, err) < 0 || read_stage(c->body, &n, err) < 0)
 		return -1;
 	if (n.background)
 		n.view = COMMAND_VIEW_NONE;

@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.run(n integer) RETURNS uuid LANGUAGE sql AS $$ SELECT ('
 CREATE FUNCTION pg_temp.make(n integer, thread text, worker text DEFAULT NULL, attempts integer DEFAULT 2) RETURNS text LANGUAGE sql AS $$
 	SELECT (run_create(pg_temp.run(n), thread, 'container', '/home/user/workspace', NULL, NULL, 60000, attempts, worker, 60000, 'n' || n, ('h' || n)::bytea, NULL, NULL, pg_temp.ann())).result $$;
 CREATE FUNCTION pg_temp.go(n integer, hash bytea, cmd uuid DEFAULT gen_random_uuid(), who origin DEFAULT pg_temp.ann(), most bigint DEFAULT 10) RETURNS text LANGUAGE sql AS $$
-	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(cmd, 'true', NULL, NULL, 1000, false, most, 100, 100)::command_wish, NULL, NULL, who)).result $$;
+	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(cmd, 'true', NULL, NULL, 1000, false, most, 100, 100, NULL, NULL)::command_wish, NULL, NULL, who)).result $$;
 
 -- constraints
 SELECT throws_ok($$INSERT INTO users (id, name) VALUES (gen_random_uuid(), '../etc')$$, '23514', NULL, 'a name is no path');
@@ -78,14 +78,31 @@ SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(3)), 'cancelled', 'can
 
 -- one-shot
 SELECT is((SELECT (execute_start(pg_temp.run(9), pg_temp.run(90), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(91), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'b', pg_temp.ann())).result), 'created', 'execute');
+	ROW(pg_temp.run(91), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).result), 'created', 'execute');
 SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'b', pg_temp.ann())).command_id), pg_temp.run(91), 'the same key, the same command');
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).command_id), pg_temp.run(91), 'the same key, the same command');
 SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100)::command_wish, 'key', 'c', pg_temp.ann())).result), 'idempotency_mismatch', 'another body');
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL)::command_wish, 'key', 'c', pg_temp.ann())).result), 'idempotency_mismatch', 'another body');
 SELECT is((SELECT command_refused(pg_temp.run(91), 'executor_unavailable', 'away')), pg_temp.run(9), 'refused: the Run ends with it');
 SELECT is((SELECT ROW(status, error_code, cleanup_pending)::text FROM runs WHERE id = pg_temp.run(9)), '(failed,command_not_started,t)', 'failed, to be cleaned up');
 SELECT is((SELECT count(*)::int FROM idempotency_keys), 0, 'and its key is free');
+
+-- stages: what their commands have used is gone for the next one
+SELECT is(pg_temp.make(20, 's', 'w'), 'created', 'a Run with stages');
+CREATE FUNCTION pg_temp.stage(n integer, stage text, ms bigint, own bigint DEFAULT 7) RETURNS text LANGUAGE sql AS $$
+	SELECT a.result || coalesce(' ' || a.timeout_ms, '') FROM command_start(pg_temp.run(20), 'h20', gen_random_uuid(), 'ann',
+		ROW(pg_temp.run(n), 'true', NULL, NULL, own, false, 10, 100, 100, stage, ms)::command_wish, NULL, NULL, pg_temp.ann()) a $$;
+SELECT is(pg_temp.stage(201, 'build', 5000), 'created 5000', 'the first has all of it');
+UPDATE sandbox_commands SET status = 'exited', reason = 'exited', started_at = now() - interval '9 s', ended_at = now() - interval '8 s' WHERE id = pg_temp.run(201);
+SELECT is(pg_temp.stage(202, 'build', 5000), 'created 4000', 'the next has what is left');
+UPDATE sandbox_commands SET status = 'exited', reason = 'exited', started_at = now() - interval '8.5 s', ended_at = now() - interval '6 s' WHERE id = pg_temp.run(202);
+SELECT is(pg_temp.stage(203, 'build', 5000), 'created 2000', 'time of several at once counts once');
+SELECT is((SELECT stage FROM sandbox_commands WHERE id = pg_temp.run(203)), 'build', 'the stage is on record');
+UPDATE sandbox_commands SET started_at = now() - interval '10 s' WHERE id = pg_temp.run(203);
+SELECT is(pg_temp.stage(204, 'build', 5000), 'stage_timeout', 'an open command counts; nothing is left');
+SELECT is((SELECT count(*)::int FROM sandbox_commands WHERE id = pg_temp.run(204)), 0, 'and nothing was started');
+SELECT is(pg_temp.stage(205, 'test', 5000), 'created 5000', 'another stage has its own');
+SELECT is(pg_temp.stage(206, 'build', NULL), 'created 7', 'a time-out of the command goes before');
 
 SELECT * FROM finish();
 ROLLBACK;

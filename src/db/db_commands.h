@@ -12,6 +12,8 @@ struct db_command_new {
 	int64_t timeout_ms;
 	bool background;
 	int64_t max_run, max_user, max_all;
+	const char *stage;               /* NULL: none */
+	int64_t stage_ms;                /* in place of timeout_ms: what the stage has in all; 0: timeout_ms holds */
 };
 
 /* One row: the result word, then what the executor needs. */

@@ -25,6 +25,7 @@ static const struct word words[] = {
 	{ "lease_required", ERR_CONFLICT, "the Run is leased: its lease token is needed" },
 	{ "not_running", ERR_CONFLICT, "the Run has not been started" },
 	{ "cleanup_pending", ERR_CONFLICT, "an earlier environment of this Thread is still being cleaned up" },
+	{ "stage_timeout", ERR_CONFLICT, "the time of this stage is used up" },
 	{ "too_many_commands", ERR_LIMIT, "too many commands are running" },
 };
 

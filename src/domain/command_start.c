@@ -22,6 +22,7 @@
 #define PUT_TRIES 3
 #define PUT_PAUSE_MS 50
 #define ROOM_BATCHES 4
+#define STAGE_MAX 128
 
 static const char *const views[] = {
 	[COMMAND_VIEW_RESULT] = "result",
@@ -99,13 +100,26 @@ static int build_body(struct start *s, const struct command_new *n, err_t **err)
 	return 0;
 }
 
+static int check_stage(const struct command_new *n, const struct domain_limits *l, struct db_command_new *row, err_t **err)
+{
+	int64_t ms;
+	if (!n->stage)
+		return 0;
+	if (check_name(n->stage, STAGE_MAX, "bad_stage", "stage.id", err) < 0 ||
+			check_timeout(n->has_stage_timeout, n->stage_timeout_ms, l->stage_timeout_ms, l->run_timeout_ms, &ms, err) < 0)
+		return -1;
+	row->stage = n->stage;
+	row->stage_ms = n->has_timeout ? 0 : ms;
+	return 0;
+}
+
 int start_prepare(struct domain *d, const struct command_new *n, struct start *s, err_t **err)
 {
 	const struct domain_limits *l = &d->limits;
 	memset(s, 0, sizeof *s);
 	if (check_what(n, err) < 0 || (n->env && check_env(n->env, err) < 0) || (n->cwd && check_path(n->cwd, false, "bad_cwd", &s->cwd, err) < 0) ||
 			check_timeout(n->has_timeout, n->timeout_ms, l->stage_timeout_ms, l->run_timeout_ms, &s->row.timeout_ms, err) < 0 ||
-			idempotency_check(d, &n->idempotency, &s->idem, err) < 0)
+			check_stage(n, l, &s->row, err) < 0 || idempotency_check(d, &n->idempotency, &s->idem, err) < 0)
 		return -1;
 	if ((int64_t)n->stdin_len > l->stdin_bytes)
 		return err_set(err, ERR_REFUSED, "bad_stdin", "stdin has at most %lld bytes", (long long)l->stdin_bytes);
@@ -268,7 +282,8 @@ static int replay_ended(struct domain *d, const struct caller *c, const struct c
 
 static int finish_body(struct start *s, const struct caller *c, const struct command_new *n, const struct db_result *r)
 {
-	int bad = add_place(s, c, r) | add_record(s, r);
+	/* What is left of a stage is known only now. */
+	int bad = json_add_i64(s->body, "timeout_ms", db_i64(r, 0, START_TIMEOUT)) | add_place(s, c, r) | add_record(s, r);
 	if (n->view == COMMAND_VIEW_NONE)
 		return bad;
 	json_t *t = ticket_wish(n->view, 0, n->base64);

@@ -24,6 +24,9 @@ struct command_new {
 	bool keep_stdin;
 	bool has_timeout;
 	int64_t timeout_ms;
+	const char *stage;           /* NULL: none. Commands of a stage share its time; a timeout_ms of the command goes before */
+	bool has_stage_timeout;
+	int64_t stage_timeout_ms;
 	bool background;
 	enum command_view view;      /* COMMAND_VIEW_NONE with background */
 	bool base64;                 /* ?encoding=base64 */
@@ -40,8 +43,8 @@ struct command_started {
 
 /* One round trip to the database (durable), then one to the executor.
  * ERR_INVALID "bad_field" (neither or both of command and argv, wrong types inside argv and env);
- * ERR_REFUSED "bad_command" (empty, NUL, too long), "bad_argv", "bad_cwd", "bad_env", "bad_timeout", "bad_stdin";
- * ERR_CONFLICT "cleanup_pending", "lease_lost", "lease_required", "run_ended", "sandbox_lost"; ERR_LIMIT "too_many_commands";
+ * ERR_REFUSED "bad_command" (empty, NUL, too long), "bad_argv", "bad_cwd", "bad_env", "bad_timeout", "bad_stage", "bad_stdin";
+ * ERR_CONFLICT "cleanup_pending", "lease_lost", "lease_required", "run_ended", "sandbox_lost", "stage_timeout"; ERR_LIMIT "too_many_commands";
  * ERR_UNAVAILABLE "executor_unavailable": it was not started and never will be. ERR_UNKNOWN "outcome_unknown": it may run; the janitor settles it. */
 int commands_start(struct domain *d, const struct caller *c, const char *run_id, const struct command_new *n, struct command_started *ret, err_t **err);
 

@@ -298,11 +298,28 @@ def test_parallel_commands_of_one_run(user):
 
 
 @pytest.mark.parametrize("stage", [{"id": "build", "timeout_ms": 1500}])
-def test_stage_timeout(user, warm, stage):
-    """The time of a stage is that of all its commands."""
+def test_stage_timeout(inst, user, warm, stage):
+    """R2.9: the time of a stage is that of all its commands; a time-out of a command goes before."""
     run_id, token = warm
     body = {"command": "sleep 0.8", "lease_token": token, "stage": stage}
     first = user.post("/api/runs/%s/commands" % run_id, body).ok(200).json
     assert first["reason"] == "exited"
     second = user.post("/api/runs/%s/commands" % run_id, {**body, "command": "echo x; sleep 30"}).ok(200).json
     assert second["reason"] == "timeout" and second["stdout"] == "x\n" and second["duration_ms"] < 1500
+    third = user.post("/api/runs/%s/commands" % run_id, {**body, "command": "true"})
+    assert (third.status, third.code) == (409, "stage_timeout")
+    own = user.post("/api/runs/%s/commands" % run_id, {**body, "command": "true", "timeout_ms": 5000}).ok(200).json
+    assert own["reason"] == "exited" and own["timeout_ms"] == 5000
+    other = user.post("/api/runs/%s/commands" % run_id, {**body, "command": "true", "stage": {"id": "test"}}).ok(200).json
+    assert other["timeout_ms"] == 180000
+    rows = inst.sql("SELECT DISTINCT stage FROM sandbox_commands WHERE run_id = '%s' AND stage IS NOT NULL ORDER BY stage" % run_id)
+    assert [row["stage"] for row in rows] == ["build", "test"]
+
+
+@pytest.mark.parametrize("stage,code", [
+    ({}, None), ("build", None), ({"id": 1}, None), ({"id": ""}, "bad_stage"), ({"id": "x" * 129}, "bad_stage"), ({"id": "a\n"}, "bad_stage"),
+    ({"id": "a", "timeout_ms": 0}, "bad_timeout"), ({"id": "a", "timeout_ms": -1}, "bad_timeout"), ({"id": "a", "name": "b"}, "unknown_field")])
+def test_bad_stages(user, warm, stage, code):
+    run_id, token = warm
+    answer = user.post("/api/runs/%s/commands" % run_id, {"command": "true", "lease_token": token, "stage": stage})
+    assert answer.status in (400, 422) and (code is None or answer.code == code)
