@@ -25,7 +25,8 @@ def inst():
         instance.wait_ready(60)
     except AssertionError as error:
         pytest.exit("no ready service on port %d: %s" % (instance.port, error), returncode=3)
-    return instance
+    yield instance
+    instance.end_runs()
 
 
 @pytest.fixture(scope="module")

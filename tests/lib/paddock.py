@@ -8,6 +8,7 @@ import http.client
 import itertools
 import json
 import os
+import pwd
 import re
 import signal
 import socket
@@ -449,6 +450,7 @@ class Instance:
         self.logs = "/var/log/paddock" + self.suffix
         self._names = itertools.count()
         self._psql = None
+        self.callers = []
         self._salt = "%x" % (time.time_ns() // 1000000 % 0xfffffff)
 
     @classmethod
@@ -506,6 +508,17 @@ class Instance:
         out = self.engine("ps", "-a", "--external", "--format", "{{.Names}}")
         return [line for line in out.split() if line]
 
+    def left_of(self, user):
+        """What there still is of a user's instances: containers, and directories of agent sockets."""
+        ids = [row["id"] for row in self.sql("SELECT i.id FROM instances i JOIN users u ON u.id = i.user_id WHERE u.name = '%s'" % user.name)]
+        return [name for name in self.containers() + os.listdir(self.runtime + "/agents") if any(ident in name for ident in ids)]
+
+    def strays(self):
+        """Processes of the engine's account that belong to a container, alive or half-made."""
+        account = pwd.getpwnam("paddock" + self.suffix).pw_uid
+        return [Proc.argv(p)[:200] for p in Proc.all() if Proc.status(p, "Uid") == account
+                and Proc.read(p, "comm").strip() in (b"conmon", b"slirp4netns", b"runc", b"runc:[2:INIT]", b"paddock-netguar")]
+
     # Callers
 
     def user(self, name=None, admin=False, kind="user"):
@@ -516,7 +529,16 @@ class Instance:
     def login(self, name, kind="user"):
         token = self.ctl("tokens", "create", "--user", name, "--kind", kind).strip()
         assert token and "\n" not in token, "the secret is to stand alone on standard output: %r" % token
-        return Client(self, token, name)
+        self.callers.append(Client(self, token, name))
+        return self.callers[-1]
+
+    def end_runs(self):
+        """Cancels what the callers of this process left open (tests that failed)."""
+        for client in self.callers:
+            for status in ("pending", "running"):
+                for run in client.get("/api/runs?limit=200&status=" + status).json["items"]:
+                    client.cancel(run["id"])
+            client.close()
 
     def anonymous(self):
         return Client(self)
