@@ -24,6 +24,14 @@ first_admin() {
 	touch "$lib/admin-made"
 }
 
+# Another program's server on the port would be taken for ours further down. Ours may hold it already.
+first_port() {
+	local pid
+	pid=$(cat "$run/nginx/nginx.pid" 2>/dev/null || true)
+	[ -z "$pid" ] || ! kill -0 "$pid" 2>/dev/null || ! grep -Eq "listen .*\b$port\b" "$etc/nginx.conf" || return 0
+	! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || die "port $port is taken by another program; choose a free one: PADDOCK_HTTPS_PORT=NUMBER $0"
+}
+
 # A later run has no token to show: it makes one for its own command and takes it back.
 first_command() {
 	local token=${first_token:-} id='' out

@@ -32,7 +32,8 @@ def theirs(other):
 def unchanged(inst, user):
     """Rows of the caller before and after are the same."""
     def count():
-        return inst.sql("SELECT (SELECT count(*) FROM sandbox_commands) AS commands, (SELECT count(*) FROM runs) AS runs")
+        mine = "WHERE user_id = (SELECT id FROM users WHERE name = '%s')" % user.name
+        return inst.sql("SELECT (SELECT count(*) FROM sandbox_commands %s) AS commands, (SELECT count(*) FROM runs %s) AS runs" % (mine, mine))
     before = count()
     yield
     assert count() == before, "something was recorded"
