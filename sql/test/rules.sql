@@ -1,4 +1,4 @@
--- The rules that the schema itself keeps, whoever writes: constraints, and the functions' answers.
+-- The rules that the schema itself keeps, whoever writes: constraints, and the functions' answers (R2.1, R2.2, R2.3, R2.7, R2.9, R2.10).
 BEGIN;
 SELECT no_plan();
 
@@ -31,6 +31,16 @@ SELECT is((SELECT count(*)::int FROM instances WHERE run_id = pg_temp.run(1)), 1
 SELECT is(pg_temp.go(1, 'h1', pg_temp.run(102)), 'created', 'another');
 SELECT is((SELECT count(DISTINCT instance_id)::int FROM sandbox_commands WHERE run_id = pg_temp.run(1)), 1, 'in the same instance');
 SELECT is(pg_temp.go(1, 'h1', gen_random_uuid(), pg_temp.ann(), 2), 'too_many_commands', 'limit of a Run');
+
+CREATE FUNCTION pg_temp.most(n integer, hash bytea, who origin, most_user bigint, most_all bigint) RETURNS text LANGUAGE sql AS $$
+	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(gen_random_uuid(), 'true', NULL, NULL, 1000, false, 100, most_user, most_all, NULL, NULL)::command_wish,
+		NULL, NULL, who)).result $$;
+SELECT is(pg_temp.most(1, 'h1', pg_temp.ann(), 2, 100), 'too_many_commands', 'limit of a user');
+SELECT is(pg_temp.most(1, 'h1', pg_temp.ann(), 100, 2), 'too_many_commands', 'limit of all');
+INSERT INTO runs (id, user_id, thread_id, status, backend, workdir, timeout_ms, max_attempts)
+	VALUES (pg_temp.run(30), '00000000-0000-7000-8000-000000000002', 'x', 'pending', 'container', '/home/user/workspace', 60000, 2);
+SELECT is(pg_temp.most(30, NULL, pg_temp.bob(), 1, 2), 'too_many_commands', 'whoever they belong to');
+SELECT is(pg_temp.most(30, NULL, pg_temp.bob(), 1, 3), 'created', 'another user has a limit of its own');
 
 -- the lease expires
 UPDATE runs SET lease_expires_at = now() - interval '1 s' WHERE id = pg_temp.run(1);

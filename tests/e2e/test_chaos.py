@@ -1,4 +1,4 @@
-"""kill -9 of any part at random moments under a load of short and long commands. Afterwards every command has a truthful end on record,
+"""R2.2, R2.4, R2.7, R6.3: kill -9 of any part at random moments under a load of short and long commands. Afterwards every command has a truthful end on record,
 no container and no duty to clean up is left, and a running command lost no byte when executor or workers died.
 
     pytest test_chaos.py --kills 30 --seed 7"""

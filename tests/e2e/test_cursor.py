@@ -1,4 +1,4 @@
-"""A reader that is cut off continues at its cursor and gets the same bytes."""
+"""R2.8: A reader that is cut off continues at its cursor and gets the same bytes."""
 
 import itertools
 

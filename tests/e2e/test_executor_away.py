@@ -24,6 +24,7 @@ sys.stderr.write(digest.hexdigest())
 
 @pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGTERM])
 def test_running_commands_survive_without_losing_a_byte(inst, user, signo):
+    """R2.7, R2.8: output and end are on record though the executor died in between."""
     run, token = user.claimed(lease_ms=600000)
     command = user.background(run["id"], ["python3", "-c", WRITER], lease_token=token)
     user.wait_running(command["id"])
@@ -94,6 +95,7 @@ def test_afterwards_all_is_settled(inst, user):
 
 
 def test_the_engine_is_started_again(inst, user):
+    """R1.9: readiness recovers by itself."""
     old = inst.pids("podman")
     assert old
     for pid in old:

@@ -11,6 +11,7 @@ def test_healthz(inst):
 
 
 def test_readyz_names_the_components(inst):
+    """R1.9: each component with its hint."""
     answer = inst.anonymous().get("/readyz")
     assert answer.status == 200
     body = answer.json

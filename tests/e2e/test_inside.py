@@ -15,6 +15,7 @@ DOCUMENTED = {
 
 
 def test_environment_in_full(sh):
+    """R1.10: the documented names and no other."""
     got = sh(["/usr/bin/env", "-0"])["stdout"]
     assert dict(item.split("=", 1) for item in got.split("\0") if item) == DOCUMENTED
 
@@ -37,11 +38,13 @@ def test_reserved_names(user, warm, name):
 
 
 def test_account(sh):
+    """R1.10: commands run as user."""
     assert sh("id")["stdout"] == "uid=1000(user) gid=1000(user) groups=1000(user)\n"
     assert sh("umask; ulimit -c")["stdout"].split() == ["0022", "0"]
 
 
 def test_sudo_is_there_and_refused(sh):
+    """R1.10: no way to another account."""
     command = sh("sudo -n id; echo $?")
     assert "uid=0" not in command["stdout"] and command["stdout"].strip() != "0" and command["stderr"]
     assert sh("su -c id </dev/null")["exit_code"] != 0
@@ -234,6 +237,7 @@ for target in sys.argv[1:]:
 
 
 def test_host_and_private_addresses_are_out_of_reach(inst, sh):
+    """R1.12: the internet, and nothing nearer."""
     listener = Listener("0.0.0.0")
     targets = ["%s:%d" % (address, port) for address in [*host_addresses(), "127.0.0.1", "10.0.2.2"] for port in (listener.port, inst.port)]
     targets += ["169.254.169.254:80", "10.0.0.1:80", "172.16.0.1:80", "192.168.0.1:80", "192.168.1.1:443", "100.64.0.1:80", "224.0.0.1:80", "::1:%d" % listener.port]
@@ -244,7 +248,7 @@ def test_host_and_private_addresses_are_out_of_reach(inst, sh):
 
 
 def test_other_sandboxes_are_out_of_reach(user, other, sh):
-    """A server in one container, looked for from another by every address of either."""
+    """R1.12: A server in one container, looked for from another by every address of either."""
     run, token = other.claimed()
     server = other.background(run["id"], ["python3", "-m", "http.server", "8099"], lease_token=token)
     other.wait_running(server["id"])
@@ -268,6 +272,7 @@ def test_nothing_of_the_sandbox_runs_as_a_real_account(inst, user, warm):
 
 
 def test_no_secret_on_any_command_line_or_in_the_engine(inst, user):
+    """R1.10: no credential in arguments, environments or the engine."""
     secret = "hidden-" + user.name
     run = user.run()
     command = user.background(run["id"], "sleep 20", env={"S3CRET": secret}, stdin=secret)

@@ -1,4 +1,4 @@
-"""200 commands at once in 20 Runs: all correct."""
+"""R2.10: 200 commands at once in 20 Runs: all correct."""
 
 import re
 import signal

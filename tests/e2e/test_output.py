@@ -1,4 +1,4 @@
-"""Byte-exact output, whatever the bytes are and however they are fetched."""
+"""R2.8: Byte-exact output, whatever the bytes are and however they are fetched."""
 
 import base64
 import hashlib

@@ -23,6 +23,7 @@ def test_a_new_run_is_pending(user):
 
 
 def test_claim_on_creation(user):
+    """R2.1: a claimed Run is running and has a lease."""
     run, token = user.claimed()
     assert run["status"] == "running" and run["attempt"] == 1 and token
     assert run["lease"]["owner"] == "test" and run["lease"]["expires_at"].endswith("Z")
@@ -52,6 +53,7 @@ def test_nothing_to_claim(user):
 
 
 def test_many_claimers_never_get_the_same_run(user):
+    """R2.1: a Run is handed out once."""
     thread_ids = ["m-" + uuid.uuid4().hex for _ in range(12)]
     runs = {user.run(thread)["id"] for thread in thread_ids}
     got, lock = [], threading.Lock()
@@ -76,6 +78,7 @@ def test_many_claimers_never_get_the_same_run(user):
 
 
 def test_heartbeat_renews(user):
+    """R2.1: a heartbeat renews the lease."""
     run, token = user.claimed(lease_ms=1500)
     for _ in range(4):
         time.sleep(0.8)
@@ -105,6 +108,7 @@ def test_finish_twice(user):
 
 
 def test_an_ended_run_has_its_container_destroyed(inst, user):
+    """R1.4, R2.2: the end of a Run destroys its container; only then is the duty cleared."""
     run, token = user.claimed()
     user.command(run["id"], "true", lease_token=token)
     instance = inst.value("SELECT instance_id FROM runs WHERE id = '%s'" % run["id"])
@@ -122,6 +126,7 @@ def test_a_run_without_commands_needs_no_cleanup_for_long(user):
 
 
 def test_cancel_kills_running_commands(user):
+    """R2.4: a cancel kills what runs, at once."""
     run, token = user.claimed()
     command = user.background(run["id"], "echo started; sleep 300", lease_token=token)
     user.wait_running(command["id"])
@@ -143,6 +148,7 @@ def test_cancel_of_a_pending_run(user):
 
 
 def test_expired_lease_ends_the_attempt_and_offers_the_run_again(user):
+    """R2.1, R2.4: an expired lease ends the attempt and its commands; the last one fails the Run."""
     thread = "e-" + uuid.uuid4().hex
     run, token = user.claimed(thread, lease_ms=1000)
     command = user.background(run["id"], "touch /tmp/first; sleep 300", lease_token=token)
@@ -159,7 +165,7 @@ def test_expired_lease_ends_the_attempt_and_offers_the_run_again(user):
 
 
 def test_no_attempt_is_handed_out_before_cleanup(user):
-    """Between the loss of a lease and the confirmed clean-up a claim gives nothing."""
+    """R2.2: Between the loss of a lease and the confirmed clean-up a claim gives nothing."""
     thread = "f-" + uuid.uuid4().hex
     run, token = user.claimed(thread, lease_ms=1000)
     user.command(run["id"], "true", lease_token=token)
@@ -204,6 +210,7 @@ def test_a_person_with_curl_needs_no_lease(user):
 
 
 def test_run_ceiling(user):
+    """R2.1, R2.9: the ceiling ends a Run as failed with run_timeout."""
     run, token = user.claimed(timeout_ms=2000)
     command = user.background(run["id"], "echo before; sleep 300", lease_token=token)
     ended = user.wait_run(run["id"], 20)
@@ -212,6 +219,7 @@ def test_run_ceiling(user):
 
 
 def test_files_last_within_a_run_and_not_beyond(user):
+    """R1.4: files last from command to command, and no longer than the Run; the workspace stays."""
     run, token = user.claimed()
     user.command(run["id"], "echo a > /tmp/a; echo b > ~/b; echo c > ~/workspace/c-%s" % run["id"], lease_token=token)
     got = user.command(run["id"], "cat /tmp/a ~/b ~/workspace/c-%s" % run["id"], lease_token=token)
@@ -230,6 +238,7 @@ def test_background_processes_last_within_a_run(user, sh):
 
 
 def test_two_threads_are_isolated(user):
+    """R1.4: two Threads see neither processes nor container files of each other."""
     one, token1 = user.claimed()
     two, token2 = user.claimed()
     user.command(one["id"], "echo secret > /tmp/x; (sleep 61 & ) >/dev/null 2>&1", lease_token=token1)
@@ -276,6 +285,7 @@ def test_list_of_runs(user):
 
 
 def test_too_many_commands(user):
+    """R2.10: one command above the limit of a Run is refused."""
     run, token = user.claimed()
     statuses = []
     for _ in range(70):
@@ -288,6 +298,7 @@ def test_too_many_commands(user):
 
 
 def test_parallel_commands_of_one_run(user):
+    """R2.10: commands of one Run run at the same time."""
     run, token = user.claimed()
     user.command(run["id"], "true", lease_token=token)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A reader that stops while the command writes 1 GB: our memory stays flat, the reader gets all that was kept or is told what was not."""
+"""R2.8: A reader that stops while the command writes 1 GB: our memory stays flat, the reader gets all that was kept or is told what was not."""
 
 import time
 

@@ -55,6 +55,7 @@ def test_there_are_25_trees():
 
 @pytest.mark.parametrize("tree", TREES)
 def test_timeout_kills_the_tree(sh, stubborn, tree):
+    """R2.4, R2.5: nobody of the tree is left, whatever it does."""
     began = time.monotonic()
     command = sh("echo so far; exec %s %s" % (stubborn, tree), timeout_ms=1000)
     assert command["status"] == "exited" and command["reason"] == "timeout", command
@@ -74,6 +75,7 @@ def test_kill_kills_the_tree(user, warm, sh, stubborn, tree):
 
 
 def test_a_kill_touches_no_other_command(user, warm, sh, stubborn):
+    """R2.5: neighbours of the same Run live on."""
     neighbour = user.background(warm[0], "for i in $(seq 40); do echo $i; sleep .1; done", lease_token=warm[1])
     user.wait_running(neighbour["id"])
     for tree in TREES[::6]:
@@ -83,6 +85,7 @@ def test_a_kill_touches_no_other_command(user, warm, sh, stubborn):
 
 
 def test_timeout_answer(sh):
+    """R2.9: a time-out answers with the output so far."""
     command = sh("echo out; echo err >&2; sleep 100", timeout_ms=700)
     assert (command["status"], command["reason"], command["stdout"], command["stderr"]) == ("exited", "timeout", "out\n", "err\n")
     assert 600 <= command["duration_ms"] < 3000 and command["timeout_ms"] == 700 and command["exit_code"] is None
@@ -107,6 +110,7 @@ def test_a_background_child_that_holds_the_pipes_and_writes(sh):
 
 
 def test_default_timeout_is_three_minutes(user, warm):
+    """R2.9: a command of no stage has the default of a stage."""
     command = user.background(warm[0], "true", lease_token=warm[1])
     assert command["timeout_ms"] == 180000
 

@@ -156,6 +156,7 @@ def test_hosts_file_tells_nothing_of_the_host(lab, box):
 
 
 def test_network(lab, box):
+    """R1.12: from inside, only the internet is reached."""
     addresses = json.loads(subprocess.run(["ip", "-j", "-4", "addr"], check=True, capture_output=True, text=True).stdout)
     host = [a["local"] for i in addresses for a in i["addr_info"] if not a["local"].startswith("127.")]
     targets = host + ["10.0.2.2", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "224.0.0.1"]
@@ -284,5 +285,6 @@ def test_no_network_and_the_compatible_routes():
 
 
 def test_health(lab):
+    """R1.9: what is missing is named."""
     wait_for("the probe has answered", lambda: all(c["ok"] for c in lab.call("GET", "/v1/health").json["components"]
                                                    if c["name"] in ("engine", "image", "seccomp", "agent", "network", "subordinate_ids")))

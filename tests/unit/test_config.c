@@ -191,6 +191,7 @@ static void texts_with_quotes_or_controls(void **state)
 
 /* --- the backend --- */
 
+/* R1.1: exactly the allowed words, and a message that has the value and both of them. */
 static void backend_words_are_exact(void **state)
 {
 	static const char *const bad[] = { "", "Container", "container ", "docker", "cube2", "host" };
@@ -210,6 +211,7 @@ static void backend_words_are_exact(void **state)
 	refused("[service]\nprovider = cube\n", "service.provider", "host, e2b or daytona");
 }
 
+/* R1.2: one choice a layer. */
 static void both_in_one_layer(void **state)
 {
 	(void)state;
@@ -220,6 +222,7 @@ static void both_in_one_layer(void **state)
 	refused("", "both set", "SANDBOX_PROVIDER");
 }
 
+/* R1.2: either variable goes before both keys of the file. */
 static void environment_overrides_both_keys(void **state)
 {
 	struct config *c;

@@ -38,6 +38,7 @@ static void test_life_of_a_run(void **state)
 	assert_fails(commands_start(D, C, m.id, &(struct command_new){ .command = "x", .lease_token = m.token }, &s, err), "run_ended");
 }
 
+/* R2.1: only the holder goes on; an expired lease offers the Run again until no attempt is left. */
 static void test_leases(void **state)
 {
 	(void)state;
@@ -78,6 +79,7 @@ static void test_leases(void **state)
 	assert_int_equal(runs_claim(D, C, &(struct run_claim){ .worker_id = "w2" }, "leases", &o, token, &e), 0);
 }
 
+/* R2.2, R2.3: no first execution in a Thread with clean-up pending. */
 static void test_thread_fence(void **state)
 {
 	(void)state;
@@ -107,6 +109,7 @@ static void test_thread_fence(void **state)
 	json_object_put(o);
 }
 
+/* R2.4: cancel kills through the executor, whoever asks. */
 static void test_cancel(void **state)
 {
 	(void)state;
@@ -206,6 +209,7 @@ static void test_lost_answers(void **state)
 	assert_true(s.ticket[0]);
 }
 
+/* R2.1, R2.9: the ceiling. */
 static void test_ceiling(void **state)
 {
 	(void)state;

@@ -41,6 +41,7 @@ static void test_idempotency(void **state)
 	assert_false(s2.replayed);
 }
 
+/* R2.10: the limit of a Run; an end that was only reported makes room. */
 static void test_limits(void **state)
 {
 	(void)state;
