@@ -32,7 +32,10 @@ static int read_new(const struct call *c, struct token_new *n, err_t **err)
 
 int res_tokens_create(struct call *c, err_t **err)
 {
-	struct token_new n = { .user = c->caller.user };
+	struct token_new n = {
+		.user = c->caller.user,
+		.idempotency = { .key = request_field(c->q, FIELD_IDEMPOTENCY_KEY), .body = c->raw, .body_len = c->raw_len },
+	};
 	char secret[TOKEN_SECRET_SIZE];
 	json_t *o;
 	int rc;

@@ -1,5 +1,7 @@
 #include "domain/tokens.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -8,20 +10,65 @@
 #include "base/utf8.h"
 #include "db/db_accounts.h"
 #include "domain/audit.h"
+#include "domain/idempotency_db.h"
 #include "domain/run_json.h"
 
 #define LABEL_MAX 200
 #define SECRET_BYTES 32
 #define ID_BYTES ((TOKEN_ID_SIZE - 1) / 2)
+#define DERIVE_MAX (IDEMPOTENCY_KEY_MAX + ID_SIZE + 2 * CRYPTO_HASH_BYTES + 32)
+
+struct parts {
+	char id[TOKEN_ID_SIZE];
+	char random[2 * SECRET_BYTES + 1];
+};
+
+static void hex(const uint8_t *p, size_t n, char *dst)
+{
+	for (size_t i = 0; i < n; i++)
+		snprintf(dst + 2 * i, 3, "%02x", p[i]);
+}
+
+static void draw(struct parts *ret)
+{
+	rand_hex(ret->id, ID_BYTES);
+	rand_hex(ret->random, SECRET_BYTES);
+}
+
+/* Nobody keeps a token, so a repeated key makes it again: its id from user and key, its secret from the body too. Another body under the same key
+ * thus gives the same id with another secret, which is how it is noticed. */
+static void derive(const struct domain *d, const char *user_id, const struct idempotency_hash *i, struct parts *ret)
+{
+	char text[DERIVE_MAX], body[2 * CRYPTO_HASH_BYTES + 1];
+	uint8_t h[CRYPTO_HASH_BYTES];
+	hex(i->hash, sizeof i->hash, body);
+	(void)str_fmt(text, sizeof text, "token-id|%s|%s", user_id, i->db.key);
+	crypto_keyed_hash(&d->pepper, text, strlen(text), h);
+	hex(h, ID_BYTES, ret->id);
+	(void)str_fmt(text, sizeof text, "token-secret|%s|%s|%s", user_id, body, i->db.key);
+	crypto_keyed_hash(&d->pepper, text, strlen(text), h);
+	hex(h, SECRET_BYTES, ret->random);
+	crypto_wipe(h, sizeof h);
+}
 
 /* pdk_<id>_<secret>, for the E2B API e2b_<id><secret>, which its clients take for one run of hex digits. */
-static void make_secret(enum caller_kind kind, char id[TOKEN_ID_SIZE], char secret[TOKEN_SECRET_SIZE])
+static void make_secret(enum caller_kind kind, struct parts *p, char secret[TOKEN_SECRET_SIZE])
 {
-	char random[2 * SECRET_BYTES + 1];
-	rand_hex(id, ID_BYTES);
-	rand_hex(random, SECRET_BYTES);
-	(void)str_fmt(secret, TOKEN_SECRET_SIZE, kind == CALLER_E2B ? "e2b_%s%s" : "pdk_%s_%s", id, random);
-	crypto_wipe(random, sizeof random);
+	(void)str_fmt(secret, TOKEN_SECRET_SIZE, kind == CALLER_E2B ? "e2b_%s%s" : "pdk_%s_%s", p->id, p->random);
+	crypto_wipe(p->random, sizeof p->random);
+}
+
+/* The id is taken: by this very token when the request is a repeated one. */
+static int replayed(struct domain *d, const char *id, const uint8_t hash[CRYPTO_HASH_BYTES], err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	cleanup_free char *stored = NULL;
+	size_t n = 0;
+	if (db_auth(d->db, id, NULL, &r, err) < 0 || (db_rows(r) == 1 && db_bytes(r, 0, AUTH_HASH, &stored, &n, err) < 0))
+		return -1;
+	if (n != CRYPTO_HASH_BYTES || !crypto_equal(stored, hash, n))
+		return err_set(err, ERR_REFUSED, "idempotency_mismatch", "this Idempotency-Key was used for another request");
+	return 0;
 }
 
 static int find_user(struct domain *d, const struct token_new *n, char id[ID_SIZE], err_t **err)
@@ -36,24 +83,42 @@ static int find_user(struct domain *d, const struct token_new *n, char id[ID_SIZ
 	return str_copy(id, ID_SIZE, db_str(r, 0, USER_ID)) < 0 ? err_set(err, ERR_INTERNAL, NULL, "an account has an impossible id") : 0;
 }
 
+/* 1: made. 0: it was there, by an earlier request with the same key. */
+static int insert(struct domain *d, const char *user_id, const struct parts *p, const struct token_new *n, const uint8_t hash[CRYPTO_HASH_BYTES], err_t **err)
+{
+	err_t *e = NULL;
+	if (db_token_insert(d->db, p->id, user_id, caller_kind_name(n->kind), hash, CRYPTO_HASH_BYTES, n->label, n->lifetime_ms, &e) == 0)
+		return 1;
+	if (err_code(e) != ERR_EXISTS || !n->idempotency.key)
+		return err_move(err, e);
+	err_free(e);
+	return replayed(d, p->id, hash, err);
+}
+
 int tokens_create(struct domain *d, const struct caller *by, const struct token_new *n, char secret[TOKEN_SECRET_SIZE], err_t **err)
 {
-	char id[TOKEN_ID_SIZE], user_id[ID_SIZE];
+	char user_id[ID_SIZE];
+	struct parts p;
+	struct idempotency_hash idem;
 	uint8_t hash[CRYPTO_HASH_BYTES];
 	if (n->label && (strlen(n->label) > LABEL_MAX || !utf8_valid(n->label, strlen(n->label))))
 		return err_set(err, ERR_REFUSED, "bad_label", "a label is UTF-8 of at most %d bytes", LABEL_MAX);
 	if (n->lifetime_ms < 0)
 		return err_set(err, ERR_REFUSED, "bad_lifetime", "a token's lifetime is positive");
-	if (find_user(d, n, user_id, err) < 0)
+	if (idempotency_check(d, &n->idempotency, &idem, err) < 0 || find_user(d, n, user_id, err) < 0)
 		return -1;
-	make_secret(n->kind, id, secret);
+	if (idem.db.key)
+		derive(d, user_id, &idem, &p);
+	else
+		draw(&p);
+	make_secret(n->kind, &p, secret);
 	crypto_keyed_hash(&d->pepper, secret, strlen(secret), hash);
-	if (db_token_insert(d->db, id, user_id, caller_kind_name(n->kind), hash, sizeof hash, n->label, n->lifetime_ms, err) < 0) {
+	int rc = insert(d, user_id, &p, n, hash, err);
+	if (rc < 0)
 		crypto_wipe(secret, TOKEN_SECRET_SIZE);
-		return -1;
-	}
-	(void)audit_write(d, by, "token.create", id, "ok", NULL);
-	return 0;
+	if (rc == 1)
+		(void)audit_write(d, by, "token.create", p.id, "ok", NULL);
+	return rc < 0 ? -1 : 0;
 }
 
 static json_t *token_json(const struct db_result *r, int row)

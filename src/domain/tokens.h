@@ -4,6 +4,7 @@
 
 #include "domain/caller.h"
 #include "domain/domain.h"
+#include "domain/idempotency.h"
 
 #define TOKEN_SECRET_SIZE 128
 
@@ -12,9 +13,10 @@ struct token_new {
 	enum caller_kind kind;       /* admin needs an admin account: ERR_REFUSED "not_an_admin" */
 	const char *label;           /* NULL for none; at most 200 bytes */
 	int64_t lifetime_ms;         /* 0: does not expire */
+	struct idempotency idempotency;   /* with a key the token is derived from it: the same request gives the same token, for good */
 };
 
-/* secret is the only time that it is seen; the caller wipes it. */
+/* The only time that secret is seen, but for a repeated Idempotency-Key; the caller wipes it. */
 int tokens_create(struct domain *d, const struct caller *by, const struct token_new *n, char secret[TOKEN_SECRET_SIZE], err_t **err);
 int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err);   /* user NULL: all. Array of {id, user, kind, label, created_at, expires_at, revoked_at} */
 int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err);   /* ERR_NOT_FOUND */

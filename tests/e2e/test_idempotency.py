@@ -78,3 +78,12 @@ def test_keys_are_the_callers_own(user, other):
 def test_bad_keys(user, value):
     answer = user.post("/api/runs", {"thread_id": "x"}, headers={"Idempotency-Key": value.encode()})
     assert answer.status in (400, 422) and answer.code
+
+
+def test_a_token_twice_is_made_once(user):
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    first = user.post("/api/user/tokens", {"kind": "user"}, headers=key).ok(201).json
+    assert user.post("/api/user/tokens", {"kind": "user"}, headers=key).ok(201).json == first
+    other = user.post("/api/user/tokens", {"kind": "user", "label": "x"}, headers=key)
+    assert (other.status, other.code) == (422, "idempotency_mismatch")
+    assert len(user.get("/api/user/tokens").ok(200).json["items"]) == 2

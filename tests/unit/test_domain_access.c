@@ -161,6 +161,20 @@ static void test_tokens(void **state)
 	assert_ok(tokens_create(D, C, &(struct token_new){ .user = "bob", .kind = CALLER_E2B }, secret, err));
 	snprintf(bearer, sizeof bearer, "Bearer %s", secret);
 	assert_memory_equal(secret, "e2b_", 4);
+	/* The same Idempotency-Key gives the same token, and another body is refused; keys are the user's own. */
+	char again[TOKEN_SECRET_SIZE];
+	struct token_new keyed = { .user = "ann", .idempotency = { .key = "k", .body = "{}", .body_len = 2 } };
+	int before = stand_count(&st, "SELECT count(*) FROM tokens");
+	assert_ok(tokens_create(D, C, &keyed, secret, err));
+	assert_ok(tokens_create(D, C, &keyed, again, err));
+	assert_string_equal(secret, again);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM tokens"), before + 1);
+	keyed.idempotency.body_len = 1;
+	assert_fails(tokens_create(D, C, &keyed, again, err), "idempotency_mismatch");
+	keyed.user = "bob";
+	assert_ok(tokens_create(D, C, &keyed, again, err));
+	assert_memory_not_equal(secret, again, 4 + TOKEN_ID_SIZE - 1);
+	assert_ok(tokens_create(D, C, &(struct token_new){ .user = "bob", .kind = CALLER_E2B }, secret, err));
 	assert_fails(auth_bearer(D, &rq, &c, err), "forbidden");
 }
 
