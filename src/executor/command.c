@@ -28,16 +28,17 @@ static void live_free(struct live *v)
 	free(v);
 }
 
-struct command *command_new_ended(struct commands *cs, const char *cid, const struct steps *st, err_t **err)
+struct command *command_new_ended(struct commands *cs, unsigned slot, const struct steps *st, err_t **err)
 {
 	struct command *c = calloc(1, sizeof *c);
 
-	if (!c || str_copy(c->node.id, sizeof c->node.id, cid) < 0) {
+	if (!c || str_copy(c->node.id, sizeof c->node.id, st->cid) < 0) {
 		free(c);
-		err_set(err, ERR_NO_MEMORY, NULL, "command %s", cid);
+		err_set(err, ERR_NO_MEMORY, NULL, "command %s", st->cid);
 		return NULL;
 	}
 	c->cs = cs;
+	c->slot = slot;
 	c->st = *st;
 	c->ended = true;
 	report_init(&c->report, REPORT_COMMAND, c->node.id);
@@ -46,10 +47,10 @@ struct command *command_new_ended(struct commands *cs, const char *cid, const st
 	return c;
 }
 
-struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err)
+struct command *command_new(struct commands *cs, unsigned slot, const struct steps *st, struct spec *spec, int log_fd, err_t **err)
 {
 	struct live *v = calloc(1, sizeof *v);
-	struct command *c = v ? command_new_ended(cs, cid, st, err) : NULL;
+	struct command *c = v ? command_new_ended(cs, slot, st, err) : NULL;
 
 	if (!c) {
 		free(v);
@@ -64,7 +65,7 @@ struct command *command_new(struct commands *cs, const char *cid, const struct s
 	c->live = v;
 	c->ended = false;
 	c->report.version = 1;
-	v->o = spec ? journal_output_fresh(cs->journal, cid, st, err) : journal_output(cs->journal, cid, st, err);
+	v->o = spec ? journal_output_fresh(cs->journal, st, err) : journal_output(cs->journal, st, err);
 	if (!v->o) {
 		command_free(c);
 		return NULL;

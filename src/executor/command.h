@@ -39,6 +39,7 @@ struct command {
 	struct idmap_node node;    /* first */
 	struct commands *cs;
 	struct steps st;
+	unsigned slot;             /* of its log; free when acked */
 	char *record;              /* as it came, when it is small; else NULL: it is read from the journal */
 	struct report report;
 	bool ended;
@@ -49,8 +50,8 @@ struct command {
 enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };
 
 /* spec: of a new command; NULL: found in the journal. Takes over spec and log_fd. NULL: out of memory, both are released. */
-struct command *command_new(struct commands *cs, const char *cid, const struct steps *st, struct spec *spec, int log_fd, err_t **err);
-struct command *command_new_ended(struct commands *cs, const char *cid, const struct steps *st, err_t **err);
+struct command *command_new(struct commands *cs, unsigned slot, const struct steps *st, struct spec *spec, int log_fd, err_t **err);
+struct command *command_new_ended(struct commands *cs, unsigned slot, const struct steps *st, err_t **err);
 void command_free(struct command *c);   /* takes it out of every list; the journal is untouched */
 
 void command_start(struct command *c);                                  /* hands it to the agent when that is possible now */

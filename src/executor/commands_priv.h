@@ -1,4 +1,4 @@
-/* commands_priv.h - what commands.c and command.c share. */
+/* commands_priv.h - what commands*.c and command.c share. */
 #ifndef PADDOCK_EXECUTOR_COMMANDS_PRIV_H
 #define PADDOCK_EXECUTOR_COMMANDS_PRIV_H
 
@@ -16,5 +16,7 @@ struct commands {
 	unsigned n_open;
 	struct loop_timer *feed_again;
 };
+
+struct command *commands_find(const struct commands *cs, const char *cid);   /* NULL when it is not in the table */
 
 #endif

@@ -13,12 +13,15 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "executor/archive.h"
+#include "executor/slots.h"
 #include "executor/sweep.h"
 
 struct journal {
 	int open_fd;      /* <state>/journal */
 	int acked_fd;     /* <state>/acked */
 	int output_fd;    /* <state>/output */
+	struct slots *slots;
 	struct sweep *sweep;
 };
 
@@ -40,9 +43,9 @@ struct journal *journal_open(struct loop *l, int state_fd, const struct journal_
 		err_set(err, ERR_NO_MEMORY, NULL, "journal");
 		return NULL;
 	}
-	*j = (struct journal){ -1, -1, -1, NULL };
+	*j = (struct journal){ -1, -1, -1, NULL, NULL };
 	if ((j->open_fd = dir_open(state_fd, "journal", err)) < 0 || (j->acked_fd = dir_open(state_fd, "acked", err)) < 0 ||
-	    (j->output_fd = dir_open(state_fd, "output", err)) < 0 ||
+	    (j->output_fd = dir_open(state_fd, "output", err)) < 0 || !(j->slots = slots_new(j->open_fd, err)) ||
 	    !(j->sweep = sweep_new(l, j->acked_fd, j->output_fd, p, err))) {
 		journal_free(j);
 		return NULL;
@@ -55,6 +58,7 @@ void journal_free(struct journal *j)
 	if (!j)
 		return;
 	sweep_free(j->sweep);
+	slots_free(j->slots);
 	for (int i = 0; i < 3; i++) {
 		int fd = i == 0 ? j->open_fd : i == 1 ? j->acked_fd : j->output_fd;
 
@@ -70,135 +74,176 @@ void journal_name(char dst[JOURNAL_NAME_SIZE], const char *cid, const char *what
 		abort();   /* ids are checked, the rest is ours */
 }
 
-int journal_name_id(const char *name, char cid[ID_SIZE])
+/* --- open commands --- */
+
+int journal_create(struct journal *j, struct steps *s, const char *record, size_t record_len, unsigned *ret_slot, err_t **err)
 {
-	if (strlen(name) != ID_SIZE - 1 + strlen(".log") || !str_eq(name + ID_SIZE - 1, ".log"))
-		return -1;
-	memcpy(cid, name, ID_SIZE - 1);
-	cid[ID_SIZE - 1] = '\0';
-	return id_valid(cid) ? 0 : -1;
-}
-
-static int file_open(int dirfd, const char *cid, const char *what, int flags)
-{
-	char name[JOURNAL_NAME_SIZE];
-
-	journal_name(name, cid, what);
-	return openat(dirfd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-static bool has_log(int dirfd, const char *cid)
-{
-	char name[JOURNAL_NAME_SIZE];
-
-	journal_name(name, cid, "log");
-	return faccessat(dirfd, name, F_OK, 0) == 0;
-}
-
-bool journal_acked(struct journal *j, const char *cid)
-{
-	return has_log(j->acked_fd, cid);
-}
-
-bool journal_has(struct journal *j, const char *cid)
-{
-	return has_log(j->open_fd, cid) || has_log(j->acked_fd, cid);
-}
-
-int journal_create(struct journal *j, const char *cid, struct steps *s, const char *record, size_t record_len, int *ret_log, err_t **err)
-{
-	cleanup_close int fd = file_open(j->open_fd, cid, "log", O_RDWR | O_CREAT | O_EXCL | O_APPEND);
+	int fd = slots_take(j->slots, ret_slot, err);
 
 	if (fd < 0)
-		return err_sys(err, errno, "journal %s", cid);
+		return -1;
 	FAULT_POINT("journal_entry_made");
 	if (steps_create(fd, s, record, record_len, err) < 0) {
-		journal_discard(j, cid);
+		slots_give(j->slots, *ret_slot, fd);
 		return -1;
 	}
 	FAULT_POINT("journal_entry_written");
-	*ret_log = steal_fd(&fd);
-	return 0;
-}
-
-/* Whatever was made after the log goes before it. */
-void journal_discard(struct journal *j, const char *cid)
-{
-	static const char *const what[] = { "in", "out", "err", "idx" };
-	char name[JOURNAL_NAME_SIZE];
-
-	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
-		journal_name(name, cid, what[i]);
-		(void)unlinkat(j->output_fd, name, 0);
-	}
-	journal_name(name, cid, "log");
-	(void)unlinkat(j->open_fd, name, 0);
-}
-
-int journal_log(struct journal *j, const char *cid, err_t **err)
-{
-	int fd = file_open(j->open_fd, cid, "log", O_RDWR | O_APPEND);
-
-	if (fd < 0)
-		return err_sys(err, errno, "journal %s", cid);
-	steps_repair(fd);
 	return fd;
 }
 
-static int read_log(int dirfd, const char *cid, struct steps *ret, char **ret_record, err_t **err)
+/* Whatever was made after the log goes before it. */
+void journal_discard(struct journal *j, const char *cid, unsigned slot, int log_fd)
+{
+	journal_spool_remove(j, cid);
+	slots_give(j->slots, slot, log_fd);
+}
+
+int journal_log(struct journal *j, unsigned slot, err_t **err)
+{
+	int fd = slots_open(j->slots, slot, err);
+
+	if (fd >= 0)
+		steps_repair(fd);
+	return fd;
+}
+
+/* The whole log, malloc'ed. */
+static int slurp(int fd, char **ret, size_t *ret_len, err_t **err)
 {
 	cleanup_free char *text = NULL;
-	char name[JOURNAL_NAME_SIZE];
-	size_t len = 0;
+	struct stat st;
 
-	journal_name(name, cid, "log");
-	if (io_read_file(dirfd, name, STEPS_FILE_MAX, &text, &len, err) < 0)
+	if (fstat(fd, &st) < 0)
+		return err_sys(err, errno, "journal log");
+	if (st.st_size > (off_t)STEPS_FILE_MAX)
+		return err_set(err, ERR_TOO_LARGE, NULL, "journal log");
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return err_set(err, ERR_NO_MEMORY, NULL, "journal log");
+	if (io_pread(fd, text, (size_t)st.st_size, 0) != (ssize_t)st.st_size)
+		return err_set(err, ERR_INTERNAL, NULL, "journal log is unreadable");
+	text[st.st_size] = '\0';
+	*ret = steal_ptr(&text);
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+static char *record_of(const char *text, const struct steps *s, err_t **err)
+{
+	char *record = str_dupn(text + s->record_off, s->record_len);
+
+	if (!record)
+		err_set(err, ERR_NO_MEMORY, NULL, "command %s", s->cid);
+	return record;
+}
+
+char *journal_record(struct journal *j, unsigned slot, const struct steps *s, err_t **err)
+{
+	cleanup_close int fd = slots_open(j->slots, slot, err);
+	cleanup_free char *text = NULL;
+	size_t n = 0;
+
+	if (fd < 0 || slurp(fd, &text, &n, err) < 0)
+		return NULL;
+	if (n < s->record_off + s->record_len) {
+		err_set(err, ERR_INTERNAL, NULL, "journal log of %s is too short", s->cid);
+		return NULL;
+	}
+	return record_of(text, s, err);
+}
+
+int journal_ack(struct journal *j, const char *cid, unsigned slot, err_t **err)
+{
+	cleanup_close int fd = slots_open(j->slots, slot, err);
+	cleanup_free char *text = NULL;
+	size_t n = 0;
+
+	if (fd < 0 || slurp(fd, &text, &n, err) < 0 || archive_add(j->acked_fd, cid, text, n, err) < 0)
 		return -1;
-	if (steps_parse(text, len, ret, err) < 0)
-		return err_wrap(err, "journal %s", cid);
-	if (!ret_record)
-		return 0;
-	*ret_record = str_dupn(text + ret->record_off, ret->record_len);
-	return *ret_record ? 0 : err_set(err, ERR_NO_MEMORY, NULL, "journal %s", cid);
+	FAULT_POINT("journal_acked");
+	slots_give(j->slots, slot, steal_fd(&fd));
+	return 0;
+}
+
+struct recovery {
+	struct journal *j;
+	void (*fn)(void *arg, unsigned slot, const struct steps *s);
+	void *arg;
+};
+
+static int recover_one(void *arg, unsigned slot)
+{
+	struct recovery *r = arg;
+	cleanup_err err_t *e = NULL;
+	cleanup_close int fd = slots_open(r->j->slots, slot, &e);
+	cleanup_free char *text = NULL;
+	struct steps s;
+	size_t n = 0;
+
+	if (fd >= 0 && slurp(fd, &text, &n, &e) == 0 && n > 0 && steps_parse(text, n, &s, &e) == 0) {
+		r->fn(r->arg, slot, &s);
+		return 1;
+	}
+	if (e)
+		log_kv(LOG_WARN, "journal_torn_entry_removed", "err", err_message(e), NULL);
+	return 0;
+}
+
+int journal_recover(struct journal *j, void (*fn)(void *arg, unsigned slot, const struct steps *s), void *arg, err_t **err)
+{
+	struct recovery r = { j, fn, arg };
+
+	return slots_each(j->slots, recover_one, &r, err);
+}
+
+/* --- acknowledged commands --- */
+
+bool journal_acked(struct journal *j, const char *cid)
+{
+	return archive_has(j->acked_fd, cid);
 }
 
 int journal_read(struct journal *j, const char *cid, struct steps *ret, char **ret_record, err_t **err)
 {
-	cleanup_err err_t *e = NULL;
+	cleanup_free char *text = NULL;
+	size_t n = 0;
 
-	if (read_log(j->open_fd, cid, ret, ret_record, &e) == 0)
+	if (archive_read(j->acked_fd, cid, &text, &n, err) < 0)
+		return -1;
+	if (steps_parse(text, n, ret, err) < 0)
+		return err_wrap(err, "archive of %s", cid);
+	if (!ret_record)
 		return 0;
-	if (err_code(e) != ERR_NOT_FOUND)
-		return err_move(err, steal_ptr(&e));
-	err_free(steal_ptr(&e));
-	if (read_log(j->acked_fd, cid, ret, ret_record, &e) == 0)
-		return 0;
-	if (err_code(e) == ERR_NOT_FOUND)
-		return err_set(err, ERR_NOT_FOUND, NULL, "command %s is not known", cid);
-	return err_move(err, steal_ptr(&e));
+	*ret_record = record_of(text, ret, err);
+	return *ret_record ? 0 : -1;
 }
 
-struct output *journal_output(struct journal *j, const char *cid, const struct steps *s, err_t **err)
+/* --- files of both --- */
+
+struct output *journal_output(struct journal *j, const struct steps *s, err_t **err)
 {
 	struct output *o;
 
 	if (!s->ended || s->end.bytes[0] || s->end.bytes[1])
-		return output_open(j->output_fd, cid, &s->caps, s->ended ? s->end.bytes : NULL, err);
-	o = output_new(j->output_fd, cid, &s->caps, err);
+		return output_open(j->output_fd, s->cid, &s->caps, s->ended ? s->end.bytes : NULL, err);
+	o = output_new(j->output_fd, s->cid, &s->caps, err);
 	if (o)
 		output_finish(o);
 	return o;
 }
 
-struct output *journal_output_fresh(struct journal *j, const char *cid, const struct steps *s, err_t **err)
+struct output *journal_output_fresh(struct journal *j, const struct steps *s, err_t **err)
 {
-	return output_new(j->output_fd, cid, &s->caps, err);
+	return output_new(j->output_fd, s->cid, &s->caps, err);
 }
 
 int journal_spool(struct journal *j, const char *cid, err_t **err)
 {
-	int fd = file_open(j->output_fd, cid, "in", O_RDWR | O_CREAT | O_APPEND);
+	char name[JOURNAL_NAME_SIZE];
+	int fd;
 
+	journal_name(name, cid, "in");
+	fd = openat(j->output_fd, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd < 0 ? err_sys(err, errno, "stdin spool of %s", cid) : fd;
 }
 
@@ -209,48 +254,6 @@ void journal_spool_remove(struct journal *j, const char *cid)
 	journal_name(name, cid, "in");
 	if (unlinkat(j->output_fd, name, 0) < 0 && errno != ENOENT)
 		log_kv(LOG_WARN, "journal_spool_kept", "command", cid, "err", strerror(errno), NULL);
-}
-
-int journal_ack(struct journal *j, const char *cid, err_t **err)
-{
-	char name[JOURNAL_NAME_SIZE];
-
-	journal_name(name, cid, "log");
-	if (renameat(j->open_fd, name, j->acked_fd, name) < 0) {
-		if (errno == ENOENT && journal_acked(j, cid))
-			return 0;
-		return err_sys(err, errno, "journal %s", cid);
-	}
-	FAULT_POINT("journal_acked");
-	(void)utimensat(j->acked_fd, name, NULL, 0);   /* else its time is that of the end, a little earlier */
-	return 0;
-}
-
-static void recover_one(struct journal *j, const char *cid, void (*fn)(void *arg, const char *cid, const struct steps *s), void *arg)
-{
-	cleanup_err err_t *e = NULL;
-	struct steps s;
-
-	if (read_log(j->open_fd, cid, &s, NULL, &e) == 0) {
-		fn(arg, cid, &s);
-		return;
-	}
-	log_kv(LOG_WARN, "journal_torn_entry_removed", "command", cid, "err", err_message(e), NULL);
-	journal_discard(j, cid);
-}
-
-int journal_recover(struct journal *j, void (*fn)(void *arg, const char *cid, const struct steps *s), void *arg, err_t **err)
-{
-	int fd = openat(j->open_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cleanup_closedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char cid[ID_SIZE];
-
-	if (!d)
-		return err_sys(err, errno, "journal");
-	for (struct dirent *e; (e = readdir(d));)
-		if (journal_name_id(e->d_name, cid) == 0)
-			recover_one(j, cid, fn, arg);
-	return 0;
 }
 
 int journal_free_permille(struct journal *j)

@@ -1,9 +1,11 @@
 # libexecutor.a: the daemon without its main(), for the tests.
 noinst_LIBRARIES += libexecutor.a
 libexecutor_a_SOURCES = \
+	src/executor/archive.c src/executor/archive.h \
 	src/executor/command.c src/executor/command.h \
 	src/executor/command_json.c src/executor/command_json.h \
 	src/executor/commands.c src/executor/commands.h src/executor/commands_priv.h \
+	src/executor/commands_call.c src/executor/commands_put.c \
 	src/executor/event.c src/executor/event.h \
 	src/executor/executor.h \
 	src/executor/feed.c src/executor/feed.h \
@@ -23,6 +25,7 @@ libexecutor_a_SOURCES = \
 	src/executor/res.h src/executor/res_commands.c src/executor/res_health.c \
 	src/executor/res_instances.c src/executor/res_reports.c \
 	src/executor/routes.c \
+	src/executor/slots.c src/executor/slots.h \
 	src/executor/spec.c src/executor/spec.h \
 	src/executor/steps.c src/executor/steps.h \
 	src/executor/sweep.c src/executor/sweep.h \
@@ -43,13 +46,15 @@ tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)
 EXTRA_DIST += tests/integration/test_executor.py tests/lib/executor.py
 
 if HAVE_CMOCKA
-UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event
+UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \
+	tests/unit/test_archive
 check_PROGRAMS += $(UNIT_EXECUTOR_TESTS)
 UNIT_EXECUTOR_LDADD = $(EXECUTOR_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_journal_index_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_output_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_steps_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_event_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_archive_LDADD = $(UNIT_EXECUTOR_LDADD)
 endif
 
 EXTRA_DIST += tests/fuzz/seeds/steps tests/fuzz/seeds/index

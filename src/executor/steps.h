@@ -21,6 +21,7 @@
 #define STEPS_FILE_MAX (8u << 20)
 
 struct steps {
+	char cid[ID_SIZE];
 	char instance[ID_SIZE];
 	char run_id[STEPS_RUN_MAX];   /* of the record; "" when it has none */
 	int64_t timeout_ms;

@@ -378,8 +378,9 @@ def test_retention(own):
     assert x.call("GET", "/v1/commands/%s/stdout" % cid).body == b"hi\n"
     x.call("POST", "/v1/reports/ack", {"keys": [i["key"] for i in x.call("GET", "/v1/reports").json["items"]]})
     until(lambda: x.call("GET", "/v1/commands/" + cid).status == 404)
-    for d in ("journal", "acked", "output"):
-        assert os.listdir(x.root + "/state/" + d) == []
+    for d in ("acked", "output"):
+        until(lambda: os.listdir(x.root + "/state/" + d) == [])
+    assert all(os.stat(x.root + "/state/journal/" + n).st_size == 0 for n in os.listdir(x.root + "/state/journal"))
 
 
 # --- instances ---
@@ -426,14 +427,13 @@ def test_a_queued_command_survives_as_not_started(own):
     cid, _ = x.put(iid, "sleep 60", stdin="x")
     until(lambda: x.state(cid)["status"] == "running")
     x.kill()
-    # as if it had been killed between the journal and the agent
-    ghost = str(uuid.uuid4())
-    lines = open("%s/state/journal/%s.log" % (x.root, cid)).read().split("\n")
-    with open("%s/state/journal/%s.log" % (x.root, ghost), "w") as f:
-        f.write("\n".join(lines[:2]) + "\n{\"handed\":17")
-    torn = str(uuid.uuid4())
-    with open("%s/state/journal/%s.log" % (x.root, torn), "w") as f:
-        f.write(lines[0][:30])
+    # as if it had been killed between the journal and the agent, and while it wrote an entry
+    ghost, torn, journal = str(uuid.uuid4()), str(uuid.uuid4()), x.root + "/state/journal/"
+    lines = [t for t in (open(journal + n).read() for n in os.listdir(journal)) if cid in t][0].split("\n")
+    with open(journal + "100", "w") as f:
+        f.write(lines[0].replace(cid, ghost) + "\n" + lines[1].replace(cid, ghost) + "\n{\"handed\":17")
+    with open(journal + "101", "w") as f:
+        f.write(lines[0].replace(cid, torn)[:90])
     x.start()
     a = x.call("GET", "/v1/commands/%s/result" % ghost)
     assert (a.status, a.json["code"]) == (503, "executor_restarted")

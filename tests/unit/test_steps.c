@@ -7,6 +7,7 @@
 #include "executor/steps.h"
 
 #define IID "01900000-0000-7000-8000-000000000001"
+#define CID "01900000-0000-7000-8000-000000000002"
 
 static const char record[] = "{\"id\":\"x\",\"command\":\"echo \\n\"}";
 
@@ -26,6 +27,7 @@ static struct steps sample(void)
 	struct steps s = { .timeout_ms = 60000, .accepted_ms = 1000, .stdin_open = true, .caps = { 10, 20, 30 } };
 
 	assert_int_equal(str_copy(s.instance, sizeof s.instance, IID), 0);
+	assert_int_equal(str_copy(s.cid, sizeof s.cid, CID), 0);
 	assert_int_equal(str_copy(s.run_id, sizeof s.run_id, "run \"1\""), 0);
 	return s;
 }
@@ -63,6 +65,7 @@ static void written_and_read(void **state)
 	(void)state;
 	assert_int_equal(steps_parse(text, n, &s, NULL), 0);
 	assert_string_equal(s.instance, IID);
+	assert_string_equal(s.cid, CID);
 	assert_string_equal(s.run_id, "run \"1\"");
 	assert_true(s.timeout_ms == 60000 && s.accepted_ms == 1000 && s.handed_ms > 0 && s.started_ms == 2000 && s.process_group == 42);
 	assert_true(s.stdin_open && s.stdin_eof && s.kill == REASON_CANCELLED && s.ended);

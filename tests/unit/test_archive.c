@@ -1,0 +1,160 @@
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "executor/archive.h"
+#include "executor/slots.h"
+
+static int scratch_dir(char path[128])
+{
+	int fd = open(unit_tmpdir(path), O_RDONLY | O_DIRECTORY);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void id_of(char dst[ID_SIZE], const char *head, int i)
+{
+	snprintf(dst, ID_SIZE, "%s-7000-8000-%012d", head, i);
+	assert_true(id_valid(dst));
+}
+
+static void added_and_found(void **state)
+{
+	char path[128], cid[ID_SIZE], log[64], *got = NULL;
+	int dir = scratch_dir(path);
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		id_of(cid, "0190aaaa-ab01", i);
+		assert_false(archive_has(dir, cid));
+		snprintf(log, sizeof log, "line %d\nentry x\n", i);
+		assert_int_equal(archive_add(dir, cid, log, strlen(log), NULL), 0);
+	}
+	for (int i = 0; i < 50; i++) {
+		id_of(cid, "0190aaaa-ab01", i);
+		snprintf(log, sizeof log, "line %d\nentry x\n", i);
+		assert_true(archive_has(dir, cid));
+		assert_int_equal(archive_read(dir, cid, &got, &n, NULL), 0);
+		assert_int_equal(n, strlen(log));
+		assert_string_equal(got, log);
+		free(got);
+	}
+	id_of(cid, "0190aaaa-ac01", 1);
+	assert_int_equal(archive_read(dir, cid, &got, &n, NULL), -1);
+	unlinkat(dir, "0190aaaa-ab", 0);
+	close(dir);
+	assert_int_equal(rmdir(path), 0);
+}
+
+/* Whatever is torn off the end, the entries before it are there, and the next one is found. */
+static void cut_at_every_byte(void **state)
+{
+	char path[128], cid[ID_SIZE];
+	int dir = scratch_dir(path);
+	struct stat st;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		id_of(cid, "0190bbbb-0101", i);
+		assert_int_equal(archive_add(dir, cid, "some log\n", 9, NULL), 0);
+	}
+	assert_int_equal(fstatat(dir, "0190bbbb-01", &st, 0), 0);
+	for (off_t size = st.st_size; size >= 0; size--) {
+		int fd = openat(dir, "0190bbbb-01", O_WRONLY);
+		char head[ID_SIZE];
+
+		assert_int_equal(ftruncate(fd, size), 0);
+		close(fd);
+		for (int i = 0; i < 3; i++) {
+			id_of(cid, "0190bbbb-0101", i);
+			assert_int_equal(archive_has(dir, cid), size >= (i + 1) * (ARCHIVE_HEADER + 9));
+		}
+		/* as another process would find it: under a name that this one has not looked at yet */
+		snprintf(head, sizeof head, "0190%04x-0101", (unsigned)size);
+		head[11] = '\0';
+		assert_int_equal(linkat(dir, "0190bbbb-01", dir, head, 0), 0);
+		head[11] = '0';
+		id_of(cid, head, 9);
+		assert_int_equal(archive_add(dir, cid, "new\n", 4, NULL), 0);
+		assert_true(archive_has(dir, cid));
+		head[11] = '\0';
+		unlinkat(dir, head, 0);
+	}
+	unlinkat(dir, "0190bbbb-01", 0);
+	close(dir);
+	assert_int_equal(rmdir(path), 0);
+}
+
+/* --- slots --- */
+
+static unsigned used[8];
+static size_t n_used;
+
+static int in_use(void *arg, unsigned slot)
+{
+	struct stat st;
+	char name[16];
+
+	snprintf(name, sizeof name, "%u", slot);
+	assert_int_equal(fstatat(*(int *)arg, name, &st, 0), 0);
+	if (st.st_size > 0)
+		used[n_used++] = slot;
+	return st.st_size > 0;
+}
+
+static void slots_come_back_empty(void **state)
+{
+	char path[128];
+	int dir = scratch_dir(path), fd[3], again;
+	unsigned slot[3], other;
+	struct slots *s = slots_new(dir, NULL);
+	struct stat st;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		fd[i] = slots_take(s, &slot[i], NULL);
+		assert_int_equal(write(fd[i], "text", 4), 4);
+	}
+	assert_true(slot[0] != slot[1] && slot[1] != slot[2]);
+	slots_give(s, slot[1], fd[1]);
+	again = slots_take(s, &other, NULL);
+	assert_int_equal(other, slot[1]);
+	assert_int_equal(fstat(again, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	slots_give(s, other, again);
+	close(fd[0]);
+	close(fd[2]);
+	slots_free(s);
+
+	/* the next process finds the two that are in use and never hands them out */
+	s = slots_new(dir, NULL);
+	assert_int_equal(slots_each(s, in_use, &dir, NULL), 0);
+	assert_int_equal(n_used, 2);
+	for (int i = 0; i < 3; i++) {
+		fd[i] = slots_take(s, &other, NULL);
+		assert_true(other != used[0] && other != used[1]);
+		slots_give(s, other, fd[i]);
+	}
+	slots_free(s);
+	for (unsigned i = 0; i < 8; i++) {
+		char name[16];
+
+		snprintf(name, sizeof name, "%u", i);
+		unlinkat(dir, name, 0);
+	}
+	close(dir);
+	assert_int_equal(rmdir(path), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(slots_come_back_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
