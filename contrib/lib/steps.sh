@@ -27,7 +27,7 @@ counts_of() {
 check_step() {
 	local name=$1 log=$logs/$1.log start=$SECONDS rc p f s
 	printf '%-8s ' "$name"
-	("step_$name") >"$log" 2>&1 </dev/null
+	("step_$name") >"$log" 2>&1 </dev/null 7>&-
 	rc=$?
 	read -r p f s < <(counts_of "$log")
 	if [ -z "${p:-}" ]; then
