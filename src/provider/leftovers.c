@@ -116,11 +116,12 @@ static bool bears(pid_t pid, const char *name, const char *id)
 	size_t n = 0;
 	bool found = false;
 
-	if (!is_ours(pid) || read_proc(pid, "cmdline", &text, &n) < 0)
+	/* Containment first: a read of the arguments waits for the address space of the process, which is a sandboxed one's to keep busy. */
+	if (!is_ours(pid) || is_contained(pid) || read_proc(pid, "cmdline", &text, &n) < 0)
 		return false;
 	for (size_t at = 0; at < n && !found; at += strlen(text + at) + 1)
 		found = (name[0] && str_eq(text + at, name)) || (id[0] && str_eq(text + at, id));
-	return found && !is_contained(pid);
+	return found;
 }
 
 struct scan {
