@@ -239,8 +239,8 @@ def median(samples, what):
 
 
 def ratio(found, one, other, what):
-    """Median over the rounds of one / other."""
-    return statistics.median(getattr(a, what) / getattr(b, what) for a, b in zip(found[one], found[other]))
+    """Median over the rounds of one / other; a round in which the other one finished nothing counts as infinite."""
+    return statistics.median(getattr(a, what) / getattr(b, what) if getattr(b, what) else float("inf") for a, b in zip(found[one], found[other]))
 
 
 def table(title, found, base=None, what="rate"):
