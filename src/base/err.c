@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Messages are for people and logs: longer chains are cut. */
 #define ERR_TEXT_MAX 2048
 #define ERR_DETAIL_MAX 48
@@ -97,12 +99,30 @@ static void store(err_t **err, err_t *fresh)
 	*err = fresh ? fresh : &oom;
 }
 
-static err_t *make(enum err_code code, int errnum, const char *detail, const char *text)
+/* Texts go into JSON and logs. A precision in a format cuts characters in two, and others' words may be anything. */
+static void make_utf8(char *text)
+{
+	if (utf8_valid(text, strlen(text)))
+		return;
+	for (char *p = text; *p;) {
+		size_t n = 1;
+
+		while (n <= 4 && n <= strlen(p) && !utf8_valid(p, n))
+			n++;
+		if (n <= 4 && n <= strlen(p))
+			p += n;
+		else
+			*p++ = '?';
+	}
+}
+
+static err_t *make(enum err_code code, int errnum, const char *detail, char *text)
 {
 	err_t *e = calloc(1, sizeof *e);
 
 	if (!e)
 		return NULL;
+	make_utf8(text);
 	e->text = strdup(text);
 	if (!e->text) {
 		free(e);
@@ -159,6 +179,7 @@ int err_wrap(err_t **err, const char *fmt, ...)
 	if (n < 0 || (size_t)n >= sizeof text)
 		n = (int)strlen(text);
 	snprintf(text + n, sizeof text - (size_t)n, ": %s", (*err)->text);
+	make_utf8(text);
 	longer = strdup(text);
 	if (!longer)
 		return -1;   /* the cause alone is better than nothing */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -277,7 +278,8 @@ static void note_start(struct command *c, const struct exec_started *s)
 
 	if (c->st.started_ms)
 		return;
-	if (steps_started(v->log_fd, &c->st, s->started_wall_ms, s->pgid, &e) < 0)
+	int64_t now = clock_wall_ms(), at = s->started_wall_ms > 0 && s->started_wall_ms < now ? s->started_wall_ms : now;
+	if (steps_started(v->log_fd, &c->st, at, s->pgid, &e) < 0)
 		log_kv(LOG_WARN, "command_start_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 	(void)str_fmt(pg, sizeof pg, "%d", s->pgid);
 	log_kv(LOG_INFO, "command_started", "command", c->node.id, "instance", c->st.instance, "pg", pg, NULL);

@@ -208,9 +208,9 @@ void commands_exited(struct commands *cs, const char *iid, const char *cid, cons
 		(void)instances_exec_ack(cs->instances, iid, cid, NULL);
 }
 
-void commands_stdin_taken(struct commands *cs, const char *cid, uint64_t taken, uint64_t window)
+void commands_stdin_taken(struct commands *cs, const char *iid, const char *cid, uint64_t taken, uint64_t window)
 {
-	struct command *c = commands_find(cs, cid);
+	struct command *c = named_by(cs, iid, cid);
 
 	if (!c || c->ended || !c->st.stdin_open)
 		return;

@@ -57,7 +57,7 @@ void commands_instance_changed(struct commands *cs, struct instance *i);
 void commands_instance_connected(struct commands *cs, struct instance *i);
 void commands_started(struct commands *cs, const char *iid, const char *cid, const struct exec_started *s, int out_fd, int err_fd);
 void commands_exited(struct commands *cs, const char *iid, const char *cid, const struct exec_exited *e);
-void commands_stdin_taken(struct commands *cs, const char *cid, uint64_t taken, uint64_t window);
+void commands_stdin_taken(struct commands *cs, const char *iid, const char *cid, uint64_t taken, uint64_t window);
 
 unsigned commands_open(struct commands *cs, const char *iid);   /* open commands of iid, or of all when NULL */
 const struct commands_limits *commands_limits(const struct commands *cs);

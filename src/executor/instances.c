@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -10,6 +11,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "executor/idmap.h"
 #include "executor/instances_store.h"
 
@@ -61,9 +63,14 @@ static void change(struct instance *i, enum instance_state s, bool durable)
 
 static void set_error(struct instance *i, const err_t *err)
 {
+	const char *text = err ? err_message(err) : "";
+	size_t n = strnlen(text, sizeof(i->r.error_message) - 1);
+
 	str_copy(i->r.error_code, sizeof(i->r.error_code), err ? err_detail(err) : "");
-	if (str_copy(i->r.error_message, sizeof(i->r.error_message), err ? err_message(err) : "") < 0)
-		str_fmt(i->r.error_message, sizeof(i->r.error_message), "%.500s...", err_message(err));
+	if (text[n])
+		n -= utf8_partial_tail(text, n);   /* an engine's words may be long; half a character would make the books unreadable */
+	memcpy(i->r.error_message, text, n);
+	i->r.error_message[n] = '\0';
 }
 
 static struct instance *add(struct instances *is, const struct instance_record *r, err_t **err)
@@ -192,11 +199,11 @@ static void on_exited(void *arg, const char *iid, const char *cid, const struct 
 	is->events->exited(is->arg, iid, cid, e);
 }
 
-static void on_stdin_taken(void *arg, const char *cid, uint64_t taken, uint64_t window)
+static void on_stdin_taken(void *arg, const char *iid, const char *cid, uint64_t taken, uint64_t window)
 {
 	struct instances *is = arg;
 
-	is->events->stdin_taken(is->arg, cid, taken, window);
+	is->events->stdin_taken(is->arg, iid, cid, taken, window);
 }
 
 static const struct provider_events provider_events = {
@@ -284,6 +291,9 @@ static int load_all(struct instances *is, err_t **err)
 		if (!id_valid(e->d_name))
 			continue;
 		if (instances_store_load(is->dir_fd, e->d_name, &r, &bad) < 0) {
+			/* An instance that is not in the books is swept away: what cannot be read just now is no reason for that. */
+			if (err_code(bad) != ERR_NOT_FOUND && err_code(bad) != ERR_INVALID && err_code(bad) != ERR_TOO_LARGE)
+				return err_move(err, steal_ptr(&bad));
 			log_kv(LOG_WARN, "instance_unreadable", "instance", e->d_name, "err", err_message(bad), NULL);
 			if (err_code(bad) == ERR_NOT_FOUND)
 				instances_store_drop(is->dir_fd, e->d_name, NULL);

@@ -28,7 +28,7 @@ struct instances_events {
 	/* exec events, passed through from the provider */
 	void (*started)(void *arg, const char *iid, const char *cid, const struct exec_started *s, int out_fd, int err_fd);
 	void (*exited)(void *arg, const char *iid, const char *cid, const struct exec_exited *e);
-	void (*stdin_taken)(void *arg, const char *cid, uint64_t taken, uint64_t window);
+	void (*stdin_taken)(void *arg, const char *iid, const char *cid, uint64_t taken, uint64_t window);
 };
 
 /* Opens the provider, reads the state directory, adopts what is written there. state_fd: the executor's state directory. */

@@ -171,7 +171,8 @@ struct recovery {
 	void *arg;
 };
 
-static int recover_one(void *arg, unsigned slot)
+/* Only what was read and makes no sense is a torn entry. What cannot be read now (descriptors, memory, the disk) is kept: better not to start. */
+static int recover_one(void *arg, unsigned slot, err_t **err)
 {
 	struct recovery *r = arg;
 	cleanup_err err_t *e = NULL;
@@ -184,6 +185,8 @@ static int recover_one(void *arg, unsigned slot)
 		r->fn(r->arg, slot, &s);
 		return 1;
 	}
+	if (e && err_code(e) != ERR_INVALID && err_code(e) != ERR_TOO_LARGE)
+		return err_move(err, steal_ptr(&e));
 	if (e)
 		log_kv(LOG_WARN, "journal_torn_entry_removed", "err", err_message(e), NULL);
 	return 0;

@@ -81,9 +81,9 @@ static void on_exited(void *arg, const char *iid, const char *cid, const struct 
 	commands_exited(((struct executor *)arg)->commands, iid, cid, e);
 }
 
-static void on_stdin_taken(void *arg, const char *cid, uint64_t taken, uint64_t window)
+static void on_stdin_taken(void *arg, const char *iid, const char *cid, uint64_t taken, uint64_t window)
 {
-	commands_stdin_taken(((struct executor *)arg)->commands, cid, taken, window);
+	commands_stdin_taken(((struct executor *)arg)->commands, iid, cid, taken, window);
 }
 
 static const struct instances_events instances_events = {

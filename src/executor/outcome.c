@@ -136,7 +136,8 @@ void outcome_of_exit(const struct exec_exited *e, enum reason asked, bool doomed
 		ret->exit_code = e->code;
 	if (e->end == EXEC_SIGNALED)
 		ret->signal = e->code;
-	if (e->ended_wall_ms > 0)
+	/* The agent's word, but for times that the database could not hold: it is the same clock as ours. */
+	if (e->ended_wall_ms > 0 && e->ended_wall_ms < ret->ended_ms)
 		ret->ended_ms = e->ended_wall_ms;
 }
 

@@ -91,16 +91,23 @@ void report_drop(struct reports *r, struct report *p)
 	p->due_ms = 0;
 }
 
+/* Into the waiting list, which is in order of time: from its end, for most are the last. */
+static void wait_for(struct reports *r, struct report *p, int64_t ms)
+{
+	struct list *at = r->waiting.prev;
+
+	p->due_ms = clock_boot_ms() + ms;
+	while (at != &r->waiting && list_entry(at, struct report, node)->due_ms > p->due_ms)
+		at = at->prev;
+	list_add_tail(at->next, &p->node);
+	if (at == &r->waiting)
+		loop_timer_set(r->timer, ms);
+}
+
 void report_later(struct reports *r, struct report *p)
 {
-	bool idle = list_empty(&r->waiting);
-
-	if (!list_empty(&p->node))
-		return;
-	p->due_ms = clock_boot_ms() + REPORT_START_DELAY_MS;
-	list_add_tail(&r->waiting, &p->node);
-	if (idle)
-		loop_timer_set(r->timer, REPORT_START_DELAY_MS);
+	if (list_empty(&p->node))
+		wait_for(r, p, REPORT_START_DELAY_MS);
 }
 
 void report_now(struct reports *r, struct report *p)
@@ -150,11 +157,21 @@ size_t reports_count(const struct reports *r)
 	return r->count;
 }
 
-void reports_each(struct reports *r, bool (*fn)(void *arg, const struct report *p), void *arg)
+void reports_each(struct reports *r, enum report_said (*fn)(void *arg, const struct report *p), void *arg)
 {
-	list_for_each(p, &r->due)
-		if (!fn(arg, list_entry(p, struct report, node)))
+	list_for_each_safe(n, next, &r->due) {
+		struct report *p = list_entry(n, struct report, node);
+		enum report_said said = fn(arg, p);
+
+		if (said == REPORT_STOP)
 			return;
+		if (said == REPORT_VOID)
+			reports_instance_acked(r, p->id, p->version);
+		if (said != REPORT_PUT_OFF)
+			continue;
+		report_drop(r, p);
+		wait_for(r, p, REPORT_RETRY_MS);
+	}
 }
 
 struct list *reports_watches(struct reports *r)

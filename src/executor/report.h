@@ -13,6 +13,7 @@
 #include "core/loop.h"
 
 #define REPORT_START_DELAY_MS 250
+#define REPORT_RETRY_MS 10000    /* one that could not be made */
 
 struct reports;
 
@@ -24,7 +25,7 @@ struct report {
 	enum report_kind kind;
 	const char *id;          /* borrowed from the owner */
 	uint64_t version;        /* grows with each change worth telling */
-	int64_t due_ms;          /* boot time; in the waiting list only */
+	int64_t due_ms;          /* boot time; 0 unless in the waiting list */
 };
 
 struct reports *reports_new(struct loop *l, err_t **err);
@@ -42,8 +43,14 @@ void reports_instance_acked(struct reports *r, const char *iid, uint64_t version
 
 bool reports_any(const struct reports *r);
 size_t reports_count(const struct reports *r);
-/* Calls fn for the due ones in order until it returns false. fn changes nothing. */
-void reports_each(struct reports *r, bool (*fn)(void *arg, const struct report *p), void *arg);
+enum report_said {
+	REPORT_NEXT,
+	REPORT_STOP,
+	REPORT_PUT_OFF,          /* due again after REPORT_RETRY_MS */
+	REPORT_VOID,             /* of an instance that is no longer in the books: nothing is left to tell */
+};
+/* Calls fn for the due ones in order until it says REPORT_STOP. fn changes nothing itself. */
+void reports_each(struct reports *r, enum report_said (*fn)(void *arg, const struct report *p), void *arg);
 /* Told whenever a report becomes due. */
 struct list *reports_watches(struct reports *r);
 

@@ -48,22 +48,24 @@ static int add_instance(struct page *p, const struct report *rep)
 	return buf_add(&p->b, text, n);
 }
 
-/* A report that cannot be made is left out and stays due. */
-static bool add_one(void *arg, const struct report *rep)
+/* A report that cannot be made is left out and tried again later: were it due, nobody would ever wait for the next one. */
+static enum report_said add_one(void *arg, const struct report *rep)
 {
 	struct page *p = arg;
 	char key[REPORT_KEY_SIZE];
 	size_t before = p->b.len;
 
+	if (rep->kind == REPORT_INSTANCE && !instances_find(p->x->instances, rep->id))
+		return REPORT_VOID;
 	report_key(rep, key);
 	buf_addf(&p->b, "%s{\"key\":\"%s\",", p->n ? "," : "", key);
 	if ((rep->kind == REPORT_COMMAND ? add_command(p, rep) : add_instance(p, rep)) < 0) {
 		p->b.len = before;
-		return !buf_failed(&p->b);
+		return buf_failed(&p->b) ? REPORT_STOP : REPORT_PUT_OFF;
 	}
 	buf_addc(&p->b, '}');
 	p->n++;
-	return --p->left > 0 && p->b.len < ANSWER_BYTES;
+	return --p->left > 0 && p->b.len < ANSWER_BYTES ? REPORT_NEXT : REPORT_STOP;
 }
 
 static void answer(struct executor *x, struct request *r, int64_t limit)

@@ -103,7 +103,7 @@ void slots_give(struct slots *s, unsigned slot, int fd)
 	s->spare[s->n_spare++] = (struct spare){ slot, fd };
 }
 
-int slots_each(struct slots *s, int (*fn)(void *arg, unsigned slot), void *arg, err_t **err)
+int slots_each(struct slots *s, int (*fn)(void *arg, unsigned slot, err_t **err), void *arg, err_t **err)
 {
 	int fd = openat(s->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cleanup_closedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -116,7 +116,10 @@ int slots_each(struct slots *s, int (*fn)(void *arg, unsigned slot), void *arg, 
 			continue;
 		if ((unsigned)slot >= s->next)
 			s->next = (unsigned)slot + 1;
-		if (!fn(arg, (unsigned)slot))
+		int used = fn(arg, (unsigned)slot, err);
+		if (used < 0)
+			return -1;
+		if (!used)
 			slots_give(s, (unsigned)slot, -1);
 	}
 	return 0;

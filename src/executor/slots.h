@@ -15,7 +15,7 @@ int slots_take(struct slots *s, unsigned *ret, err_t **err);
 int slots_open(struct slots *s, unsigned slot, err_t **err);
 /* Empties the slot for its next use; takes the fd (-1: not open). */
 void slots_give(struct slots *s, unsigned slot, int fd);
-/* At start: calls fn for each slot that is there. fn says whether it is in use; the others are given back. */
-int slots_each(struct slots *s, int (*fn)(void *arg, unsigned slot), void *arg, err_t **err);
+/* At start: calls fn for each slot that is there. fn says whether it is in use (1, 0; -1: an error, which ends it all); the others are given back. */
+int slots_each(struct slots *s, int (*fn)(void *arg, unsigned slot, err_t **err), void *arg, err_t **err);
 
 #endif

@@ -126,6 +126,7 @@ static void fill(struct events *s, size_t max)
 static ssize_t events_read(struct request *r, char *dst, size_t max)
 {
 	struct events *s = request_state(r);
+	int64_t quiet;
 	size_t n;
 
 	if (s->sent == s->out.len)
@@ -135,7 +136,8 @@ static ssize_t events_read(struct request *r, char *dst, size_t max)
 	n = s->out.len - s->sent;
 	if (n == 0) {
 		buf_free(&s->out);   /* an idle stream holds no buffer */
-		http_stream_idle(r, HEARTBEAT_MS - (clock_boot_ms() - s->last_ms));
+		quiet = clock_boot_ms() - s->last_ms;
+		http_stream_idle(r, quiet < HEARTBEAT_MS ? HEARTBEAT_MS - quiet : 0);   /* less than 0 would be for ever */
 		return s->over ? HTTP_STREAM_END : 0;
 	}
 	if (n > max)

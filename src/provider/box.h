@@ -51,6 +51,7 @@ struct box {
 	bool guarded;                   /* network rules are in force for guard_pid, or there is no network */
 	struct agent_link *agent;
 	struct list execs;              /* commands whose end is not acknowledged */
+	unsigned execs_n;
 };
 
 struct box *box_new(struct provider *p, const char *id, err_t **err);

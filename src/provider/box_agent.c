@@ -9,6 +9,7 @@
 #include "provider/container.h"
 
 #define LOST_LOOK_MS 50
+#define EXECS_MAX 4096       /* many times what an agent can hold: ids beyond are made up */
 
 /* A command whose end is not acknowledged; kept for the out-of-memory verdict. */
 struct out_exec {
@@ -32,7 +33,7 @@ static struct out_exec *remember(struct box *b, const char *id)
 {
 	struct out_exec *x = find(b, id);
 
-	if (x || !(x = calloc(1, sizeof(*x))))
+	if (x || b->execs_n >= EXECS_MAX || !(x = calloc(1, sizeof(*x))))
 		return x;
 	if (str_copy(x->id, sizeof(x->id), id) < 0) {
 		free(x);
@@ -40,6 +41,7 @@ static struct out_exec *remember(struct box *b, const char *id)
 	}
 	x->oom_before = b->cgroup ? cgroup_oom_kills(b->cgroup) : -1;
 	list_add_tail(&b->execs, &x->node);
+	b->execs_n++;
 	return x;
 }
 
@@ -50,6 +52,7 @@ void box_exec_forget(struct box *b, const char *exec_id)
 	if (!x)
 		return;
 	list_del(&x->node);
+	b->execs_n--;
 	free(x);
 }
 
@@ -58,6 +61,7 @@ void box_execs_free(struct box *b)
 	list_for_each_safe(i, following, &b->execs)
 		free(list_entry(i, struct out_exec, node));
 	list_init(&b->execs);
+	b->execs_n = 0;
 }
 
 int box_exec(struct box *b, const struct exec_spec *s, err_t **err)
@@ -145,7 +149,7 @@ static void on_stdin_taken(void *arg, const char *exec_id, uint64_t taken, uint6
 {
 	struct box *b = arg;
 
-	b->p->events->stdin_taken(b->p->arg, exec_id, taken, window);
+	b->p->events->stdin_taken(b->p->arg, b->id, exec_id, taken, window);
 }
 
 static void on_not_running(void *arg, const char *exec_id, bool known)

@@ -78,7 +78,7 @@ struct provider_events {
 	void (*exited)(void *arg, const char *instance_id, const char *exec_id, const struct exec_exited *e);
 	/* stdin: the agent holds `taken` bytes in all; up to `window` more may be sent. Told after started() of an adopted command, too:
 	 * nothing may be sent to it before. */
-	void (*stdin_taken)(void *arg, const char *exec_id, uint64_t taken, uint64_t window);
+	void (*stdin_taken)(void *arg, const char *instance_id, const char *exec_id, uint64_t taken, uint64_t window);
 };
 
 struct provider;   /* one opened provider */

@@ -125,7 +125,7 @@ static void on_stdin_taken(void *arg, const char *exec_id, uint64_t taken, uint6
 {
 	struct box *b = arg;
 
-	b->p->ev->stdin_taken(b->p->arg, exec_id, taken, window);
+	b->p->ev->stdin_taken(b->p->arg, b->id, exec_id, taken, window);
 }
 
 static void on_not_running(void *arg, const char *exec_id, bool known)

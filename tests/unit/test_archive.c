@@ -94,11 +94,12 @@ static void cut_at_every_byte(void **state)
 static unsigned used[8];
 static size_t n_used;
 
-static int in_use(void *arg, unsigned slot)
+static int in_use(void *arg, unsigned slot, err_t **err)
 {
 	struct stat st;
 	char name[16];
 
+	(void)err;
 	snprintf(name, sizeof name, "%u", slot);
 	assert_int_equal(fstatat(*(int *)arg, name, &st, 0), 0);
 	if (st.st_size > 0)

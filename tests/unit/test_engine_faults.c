@@ -55,9 +55,10 @@ static void on_exited(void *arg, const char *id, const char *exec_id, const stru
 	(void)e;
 }
 
-static void on_stdin_taken(void *arg, const char *exec_id, uint64_t taken, uint64_t window)
+static void on_stdin_taken(void *arg, const char *instance_id, const char *exec_id, uint64_t taken, uint64_t window)
 {
 	(void)arg;
+	(void)instance_id;
 	(void)exec_id;
 	(void)taken;
 	(void)window;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 static void set_fills_all(void **state)
@@ -106,6 +107,20 @@ static void move_hands_over_once(void **state)
 	err_move(NULL, NULL);
 }
 
+/* Texts go into JSON, which must be UTF-8. */
+static void texts_are_utf8(void **state)
+{
+	cleanup_err err_t *cut = NULL, *foreign = NULL, *fine = NULL;
+
+	(void)state;
+	err_set(&cut, ERR_INVALID, NULL, "\"%.5s\"", "ab\xf0\x9f\x98\x80");
+	assert_string_equal(err_message(cut), "\"ab???\"");
+	err_sys(&foreign, ENOENT, "open \xff\xc3\xa9\xed\xa0\x80");
+	assert_string_equal(err_message(foreign), "open ?\xc3\xa9???: No such file or directory");
+	err_set(&fine, ERR_INVALID, NULL, "\xf0\x9f\x98\x80");
+	assert_string_equal(err_message(fine), "\xf0\x9f\x98\x80");
+}
+
 static void every_code_has_a_name(void **state)
 {
 	(void)state;
@@ -122,7 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set_fills_all), cmocka_unit_test(detail_falls_back_to_the_code), cmocka_unit_test(sys_maps_errno),
 		cmocka_unit_test(wrap_prepends), cmocka_unit_test(long_texts_are_cut), cmocka_unit_test(nobody_asks),
-		cmocka_unit_test(move_hands_over_once), cmocka_unit_test(every_code_has_a_name),
+		cmocka_unit_test(move_hands_over_once), cmocka_unit_test(texts_are_utf8), cmocka_unit_test(every_code_has_a_name),
 	};
 
 	return cmocka_run_group_tests_name("err", tests, NULL, NULL);

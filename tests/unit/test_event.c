@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "base/utf8.h"
+#include "core/loop.h"
 #include "executor/event.h"
 #include "executor/range.h"
 #include "executor/report.h"
@@ -116,10 +117,59 @@ static void report_keys(void **state)
 		assert_int_equal(report_key_parse(bad[i], &kind, id, &version), -1);
 }
 
+static enum report_said said_of_a, said_of_b;
+static unsigned asked;
+
+static enum report_said on_report(void *arg, const struct report *p)
+{
+	(void)arg;
+	asked++;
+	return p->id[0] == 'a' ? said_of_a : said_of_b;
+}
+
+static unsigned ask(struct reports *r)
+{
+	asked = 0;
+	reports_each(r, on_report, NULL);
+	return asked;
+}
+
+/* What cannot be made is not due again at once, or whoever waits for reports would never wait; what is void goes. */
+static void reports_put_off(void **state)
+{
+	static const char a[] = "aaaaaaaa-0000-7000-8000-000000000001", b[] = "bbbbbbbb-0000-7000-8000-000000000001", c[] = "cccccccc-0000-7000-8000-000000000001";
+	struct loop *l = loop_new(NULL);
+	struct reports *r = reports_new(l, NULL);
+	struct report later;
+
+	(void)state;
+	reports_instance(r, a, 1);
+	reports_instance(r, b, 1);
+	said_of_a = REPORT_PUT_OFF;
+	said_of_b = REPORT_NEXT;
+	assert_int_equal(ask(r), 2);
+	assert_int_equal(ask(r), 1);
+	said_of_b = REPORT_VOID;
+	assert_int_equal(ask(r), 1);
+	assert_int_equal(ask(r), 0);
+	assert_false(reports_any(r));
+	report_init(&later, REPORT_COMMAND, c);
+	report_later(r, &later);               /* due long before a */
+	assert_true(list_entry(later.node.next, struct report, node)->id[0] == 'a');
+	reports_instance(r, a, 2);             /* changed: told now */
+	assert_int_equal(reports_count(r), 1);
+	report_drop(r, &later);
+	assert_int_equal(reports_count(r), 1);
+	reports_instance_acked(r, a, 2);
+	reports_free(r);
+	loop_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sse), cmocka_unit_test(ndjson), cmocka_unit_test(fits), cmocka_unit_test(ranges), cmocka_unit_test(report_keys),
+		cmocka_unit_test(reports_put_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

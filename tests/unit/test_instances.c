@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -396,6 +397,45 @@ static void commands_need_a_ready_instance(void **state)
 	assert_int_equal(err_code(err), ERR_CONFLICT);
 }
 
+/* A long reason in a foreign tongue: the books stay readable. */
+static void long_reasons_are_cut_between_characters(void **state)
+{
+	cleanup_err err_t *err = NULL;
+
+	(void)state;
+	ensure(A);
+	char text[700];
+	for (size_t i = 0; i + 3 < sizeof(text); i += 3)
+		memcpy(text + i, "\xe2\x82\xac", 4);
+	err_set(&err, ERR_REFUSED, "engine_refused", "%s", text);
+	fake.events->instance(fake.arg, A, INSTANCE_FAILED, err);
+	restart();
+	assert_non_null(instances_find(is, A));
+	assert_int_equal(strlen(instance_error_message(instances_find(is, A))), 510);
+}
+
+/* What cannot be read just now must not be swept away. */
+static void unreadable_books_stop_the_start(void **state)
+{
+	struct rlimit old, few;
+	cleanup_err err_t *err = NULL;
+
+	(void)state;
+	ensure(A);
+	instances_close(is);
+	getrlimit(RLIMIT_NOFILE, &old);
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	close(fd);
+	few = (struct rlimit){ (rlim_t)fd + 3, old.rlim_max };   /* the directory, its stream, the instance's: not the file in it */
+	setrlimit(RLIMIT_NOFILE, &few);
+	is = instances_open(loop, config, dir_fd, &events, NULL, &err);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_null(is);
+	assert_int_equal(err_code(err), ERR_LIMIT);
+	start();
+	assert_non_null(instances_find(is, A));
+}
+
 static void damaged_directories_stop_nothing(void **state)
 {
 	(void)state;
@@ -423,6 +463,7 @@ int main(void)
 		CASE(failure_is_kept_with_its_reason), CASE(destroyed_for_good), CASE(never_seen_is_a_tombstone_at_once), CASE(tombstones_expire),
 		CASE(destruction_is_repeated),
 		CASE(acknowledgements_outlive_us), CASE(commands_need_a_ready_instance), CASE(damaged_directories_stop_nothing),
+		CASE(long_reasons_are_cut_between_characters), CASE(unreadable_books_stop_the_start),
 	};
 
 	log_init("test", LOG_ERROR);
