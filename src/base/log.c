@@ -1,10 +1,13 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,6 +17,7 @@
 static const char *proc_name = "-";
 static enum log_level lowest = LOG_INFO;
 static int log_fd = 2;
+static unsigned long dropped;   /* lines, since one was taken */
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 
@@ -26,15 +30,27 @@ struct line {
 
 #define LINE_ROOM (LOG_LINE_MAX - 5)   /* dots, a quote, the newline */
 
+static void prepare(int fd)
+{
+	struct stat st;
+	int saved = errno, flags = fcntl(fd, F_GETFL);
+
+	if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && flags >= 0 && !(flags & O_NONBLOCK))
+		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	errno = saved;
+}
+
 void log_init(const char *proc, enum log_level min)
 {
 	proc_name = proc;
 	lowest = min;
+	prepare(log_fd);
 }
 
 void log_set_fd(int fd)
 {
 	log_fd = fd;
+	prepare(fd);
 }
 
 int log_level_parse(const char *s, enum log_level *ret)
@@ -154,6 +170,14 @@ static void add_pair(struct line *l, const char *key, const char *value)
 		add_quoted(l, value);
 }
 
+/* False when the reader takes nothing; it is waited for once, not again for each of many lines. */
+static bool may_write(void)
+{
+	struct pollfd p = { .fd = log_fd, .events = POLLOUT };
+
+	return poll(&p, 1, dropped ? 0 : LOG_WAIT_MS) > 0 && (p.revents & POLLOUT);
+}
+
 static void put(struct line *l)
 {
 	int saved = errno;
@@ -163,8 +187,10 @@ static void put(struct line *l)
 	while (done < l->len) {
 		ssize_t n = write(log_fd, l->text + done, l->len - done);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && (errno == EINTR || (errno == EAGAIN && may_write())))
 			continue;
+		if (n < 0 && errno == EAGAIN)
+			dropped++;
 		if (n <= 0)
 			break;   /* nowhere left to complain */
 		done += (size_t)n;
@@ -172,22 +198,46 @@ static void put(struct line *l)
 	errno = saved;
 }
 
+static void begin(struct line *l, enum log_level lvl, const char *event)
+{
+	char ts[CLOCK_RFC3339_SIZE];
+
+	l->len = 0;
+	l->cut = false;
+	clock_rfc3339(clock_wall_ms(), ts);
+	add_pair(l, "ts", ts);
+	add_pair(l, "lvl", level_names[lvl]);
+	add_pair(l, "proc", proc_name);
+	add_pair(l, "event", event);
+}
+
+static void tell_dropped(void)
+{
+	unsigned long n = dropped;
+	struct line l;
+	char num[24];
+
+	if (!n || !may_write())
+		return;
+	dropped = 0;
+	(void)str_fmt(num, sizeof num, "%lu", n);
+	begin(&l, LOG_WARN, "log_lines_dropped");
+	add_pair(&l, "lines", num);
+	put(&l);
+	if (dropped)
+		dropped = n;
+}
+
 void log_kv(enum log_level lvl, const char *event, ...)
 {
 	struct line l;
-	char ts[CLOCK_RFC3339_SIZE];
 	const char *key;
 	va_list ap;
 
 	if (lvl < lowest || lvl > LOG_ERROR)
 		return;
-	l.len = 0;
-	l.cut = false;
-	clock_rfc3339(clock_wall_ms(), ts);
-	add_pair(&l, "ts", ts);
-	add_pair(&l, "lvl", level_names[lvl]);
-	add_pair(&l, "proc", proc_name);
-	add_pair(&l, "event", event);
+	tell_dropped();
+	begin(&l, lvl, event);
 	va_start(ap, event);
 	while ((key = va_arg(ap, const char *)))
 		add_pair(&l, key, va_arg(ap, const char *));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 static int reader, writer;
@@ -96,6 +97,32 @@ static void errno_is_kept(void **state)
 	assert_int_equal(errno, EXDEV);
 }
 
+/* A disk that is full stops the logger; it must not stop whoever logs. */
+static void nobody_waits_for_the_reader(void **state)
+{
+	int fds[2];
+	static char big[2 * LOG_LINE_MAX], all[128 << 10];
+	int64_t from = clock_boot_ms();
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	log_set_fd(fds[1]);
+	memset(big, 'x', 1000);
+	for (int i = 0; i < 1000; i++)
+		log_kv(LOG_INFO, "e", "k", big, NULL);
+	assert_true(clock_boot_ms() - from < 5000);
+	assert_true(read(fds[0], all, sizeof(all)) > 32 << 10);
+	log_kv(LOG_INFO, "after", NULL);
+	ssize_t n = read(fds[0], all, sizeof(all) - 1);
+	assert_true(n > 0);
+	all[n] = '\0';
+	assert_non_null(strstr(all, "event=log_lines_dropped lines=9"));
+	assert_non_null(strstr(all, "event=after\n"));
+	log_set_fd(writer);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static int setup(void **state)
 {
 	int fds[2];
@@ -121,6 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_and_quoted), cmocka_unit_test(levels), cmocka_unit_test(long_lines_are_cut), cmocka_unit_test(errno_is_kept),
+		cmocka_unit_test(nobody_waits_for_the_reader),
 	};
 
 	return cmocka_run_group_tests_name("log", tests, setup, teardown);
