@@ -42,20 +42,20 @@ struct instances {
 	int64_t alive;                  /* instances that are not gone */
 };
 
-static void save(struct instance *i, bool durable)
+static void save(struct instance *i)
 {
 	cleanup_err err_t *err = NULL;
 
-	if (instances_store_save(i->is->dir_fd, &i->r, durable, &err) < 0)
+	if (instances_store_save(i->is->dir_fd, &i->r, &err) < 0)
 		log_kv(LOG_ERROR, "instance_not_saved", "instance", i->r.id, "err", err_message(err), NULL);
 }
 
 /* Writes the new state down, then tells. */
-static void change(struct instance *i, enum instance_state s, bool durable)
+static void change(struct instance *i, enum instance_state s)
 {
 	i->r.state = s;
 	i->r.version++;
-	save(i, durable);
+	save(i);
 	FAULT_POINT("instance_changed");
 	log_kv(LOG_INFO, "instance_state", "instance", i->r.id, "state", instances_store_state_name(s), NULL);
 	i->is->events->changed(i->is->arg, i);
@@ -129,7 +129,7 @@ static void gone(struct instance *i)
 	i->is->alive--;
 	i->r.gone_ms = clock_wall_ms();
 	loop_timer_free(steal_ptr(&i->again));
-	change(i, INSTANCE_IS_GONE, true);
+	change(i, INSTANCE_IS_GONE);
 }
 
 /* --- events of the provider --- */
@@ -140,7 +140,7 @@ static void ready(struct instance *i)
 		i->r.was_ready = true;
 		i->r.ready_ms = clock_wall_ms();
 		i->r.enforced = i->is->ops->enforced(i->is->provider, i->r.id);
-		change(i, INSTANCE_IS_READY, false);
+		change(i, INSTANCE_IS_READY);
 	}
 	if (i->r.state == INSTANCE_IS_READY)
 		i->is->events->connected(i->is->arg, i);
@@ -151,7 +151,7 @@ static void ended(struct instance *i, enum instance_state s, const err_t *err)
 	if (i->r.state != INSTANCE_CREATING && i->r.state != INSTANCE_IS_READY)
 		return;
 	set_error(i, err);
-	change(i, s, false);
+	change(i, s);
 }
 
 static void on_instance(void *arg, const char *id, enum instance_event ev, const err_t *err)
@@ -272,7 +272,7 @@ static void take_up(struct instance *i)
 	set_error(i, err);
 	i->r.state = INSTANCE_IS_FAILED;
 	i->r.version++;
-	save(i, false);
+	save(i);
 }
 
 static int load_all(struct instances *is, err_t **err)
@@ -449,7 +449,7 @@ int instances_destroy(struct instances *is, const char *iid, struct instance **r
 	*ret = i;
 	if (i->r.state == INSTANCE_IS_GONE || i->r.state == INSTANCE_DESTROYING)
 		return 0;
-	change(i, INSTANCE_DESTROYING, true);
+	change(i, INSTANCE_DESTROYING);
 	if (is->ops->destroy(is->provider, iid, &failed) < 0) {
 		log_kv(LOG_WARN, "destroy_failed", "instance", iid, "err", err_message(failed), NULL);
 		err_free(failed);
@@ -546,7 +546,7 @@ void instance_ack(struct instance *i, uint64_t version)
 	if (version <= i->r.acked || version > i->r.version)
 		return;
 	i->r.acked = version;
-	save(i, false);
+	save(i);
 }
 
 /* --- commands --- */

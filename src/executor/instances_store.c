@@ -24,12 +24,12 @@ const char *instances_store_state_name(enum instance_state s)
 	return state_names[s];
 }
 
-static int write_json(int fd, const char *name, json_t *o, bool durable, err_t **err)
+static int write_json(int fd, const char *name, json_t *o, err_t **err)
 {
 	size_t n = 0;
 	const char *text = json_text(o, &n);
 
-	return text ? io_write_file(fd, name, text, n, 0600, durable, err) : err_set(err, ERR_NO_MEMORY, NULL, "%s", name);
+	return text ? io_write_file(fd, name, text, n, 0600, 0, err) : err_set(err, ERR_NO_MEMORY, NULL, "%s", name);
 }
 
 static int open_dir(int dir_fd, const char *id, err_t **err)
@@ -39,7 +39,7 @@ static int open_dir(int dir_fd, const char *id, err_t **err)
 	return fd < 0 ? err_sys(err, errno, "instance %s", id) : fd;
 }
 
-static int save_state(int fd, const struct instance_record *r, bool durable, err_t **err)
+static int save_state(int fd, const struct instance_record *r, err_t **err)
 {
 	cleanup_json json_t *o = json_object_new_object();
 
@@ -53,14 +53,14 @@ static int save_state(int fd, const struct instance_record *r, bool durable, err
 	json_add_i64(o, "acked", (int64_t)r->acked);
 	json_add_str(o, "error_code", r->error_code);
 	json_add_str(o, "error_message", r->error_message);
-	return write_json(fd, "state", o, durable, err);
+	return write_json(fd, "state", o, err);
 }
 
-int instances_store_save(int dir_fd, const struct instance_record *r, bool durable, err_t **err)
+int instances_store_save(int dir_fd, const struct instance_record *r, err_t **err)
 {
 	cleanup_close int fd = open_dir(dir_fd, r->id, err);
 
-	return fd < 0 ? -1 : save_state(fd, r, durable, err);
+	return fd < 0 ? -1 : save_state(fd, r, err);
 }
 
 int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err)
@@ -75,9 +75,9 @@ int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err
 		return -1;
 	json_add_str(spec, "workspace", r->workspace);
 	json_add_i64(spec, "created_ms", r->created_ms);
-	if (write_json(fd, "spec.json", spec, false, err) < 0)
+	if (write_json(fd, "spec.json", spec, err) < 0)
 		return -1;
-	return r->state == INSTANCE_CREATING ? 0 : save_state(fd, r, true, err);
+	return r->state == INSTANCE_CREATING ? 0 : save_state(fd, r, err);
 }
 
 static json_t *read_json(int fd, const char *name, err_t **err)

@@ -24,10 +24,10 @@ struct instance_record {
 };
 
 const char *instances_store_state_name(enum instance_state s);
-/* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Not durable: what a power cut forgets has lost
- * its container too, and the sweep removes what the engine still lists. */
+/* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Nothing is fsync'ed, which could
+ * stop the loop for seconds: what a power cut forgets has lost its container too, and the sweep removes what the engine still lists. */
 int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err);
-int instances_store_save(int dir_fd, const struct instance_record *r, bool durable, err_t **err);
+int instances_store_save(int dir_fd, const struct instance_record *r, err_t **err);
 /* ERR_NOT_FOUND: nothing that counts is written there. */
 int instances_store_load(int dir_fd, const char *id, struct instance_record *ret, err_t **err);
 int instances_store_drop(int dir_fd, const char *id, err_t **err);
