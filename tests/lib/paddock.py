@@ -427,13 +427,13 @@ class Proc:
         return found
 
     @staticmethod
-    def cpu(pid):
-        """CPU seconds so far."""
+    def cpu(pid, with_reaped=False):
+        """CPU seconds so far; with_reaped adds those of its children that it has waited for."""
         stat = Proc.read(pid, "stat").decode(errors="replace")
         if not stat:
             return 0.0
         fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(int(n) for n in fields[11:15 if with_reaped else 13]) / os.sysconf("SC_CLK_TCK")
 
 
 class Instance:
@@ -535,9 +535,12 @@ class Instance:
     def end_runs(self):
         """Cancels what the callers of this process left open (tests that failed)."""
         for client in self.callers:
-            for status in ("pending", "running"):
-                for run in client.get("/api/runs?limit=200&status=" + status).json["items"]:
-                    client.cancel(run["id"])
+            try:
+                for status in ("pending", "running"):
+                    for run in client.get("/api/runs?limit=200&status=" + status).ok(200).json["items"]:
+                        client.cancel(run["id"])
+            except (OSError, http.client.HTTPException, AssertionError) as error:
+                print("runs of %s could not be ended: %s" % (client.name, error))
             client.close()
 
     def anonymous(self):
