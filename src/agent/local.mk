@@ -14,11 +14,15 @@ libagent_a_SOURCES = \
 	src/agent/stack.c src/agent/stack.h \
 	src/agent/supervisor.c src/agent/supervisor.h
 
+# In a container there is no sanitizer's library: the program is compiled without, also where everything else is instrumented.
 pkglibexec_PROGRAMS += paddock-agent
+paddock_agent_LDFLAGS = -static-pie $(HARDEN_LDFLAGS)
+if SANITIZED
+paddock_agent_SOURCES = src/agent/main.c $(libagent_a_SOURCES) $(libframe_a_SOURCES) $(libbase_a_SOURCES)
+paddock_agent_CFLAGS = $(PADDOCK_CFLAGS) $(HARDEN_CFLAGS) $(PIE_CFLAGS)
+else
 paddock_agent_SOURCES = src/agent/main.c
 paddock_agent_LDADD = libagent.a libframe.a libbase.a
-if !SANITIZED
-paddock_agent_LDFLAGS = -static-pie $(HARDEN_LDFLAGS)
 endif
 
 EXTRA_DIST += tests/integration/test_agent.py tests/lib/agent_peer.py tests/lib/stubborn.c tests/fuzz/seeds/frame_msg

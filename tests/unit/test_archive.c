@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "executor/archive.h"
 #include "executor/slots.h"
 
@@ -17,7 +18,7 @@ static int scratch_dir(char path[128])
 
 static void id_of(char dst[ID_SIZE], const char *head, int i)
 {
-	snprintf(dst, ID_SIZE, "%s-7000-8000-%012d", head, i);
+	assert_int_equal(str_fmt(dst, ID_SIZE, "%s-7000-8000-%012d", head, i), 0);
 	assert_true(id_valid(dst));
 }
 

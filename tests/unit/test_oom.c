@@ -20,8 +20,6 @@ typedef int operation(err_t **err);
 /* 0 or -1 as op; must not fail unless an allocation did, nor succeed with an error set. */
 static void fail_each(operation *op, bool strict)
 {
-	if (!FAILALLOC)
-		skip();
 	for (long n = 1; n < ROUNDS_MAX; n++) {
 		err_t *e = NULL;
 		bool fired;
@@ -192,5 +190,9 @@ int main(void)
 		cmocka_unit_test(json_parsing), cmocka_unit_test(json_building), cmocka_unit_test(configuration),
 	};
 
+	if (!FAILALLOC) {
+		puts("1..0 # SKIP the sanitizers bring an allocator of their own");
+		return 0;
+	}
 	return cmocka_run_group_tests_name("oom", tests, setup, teardown);
 }
