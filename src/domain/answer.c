@@ -1,5 +1,6 @@
 #include "domain/answer.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 struct word {
@@ -57,4 +58,21 @@ bool answer_again(int *tries, bool has_key, err_t **err)
 	err_free(*err);
 	*err = NULL;
 	return true;
+}
+
+int answer_list(const struct db_result *r, json_t *(*row)(const struct db_result *r, int i), json_t **ret, err_t **err)
+{
+	cleanup_json json_t *list = json_object_new_array();
+
+	for (int i = 0; list && i < db_rows(r); i++) {
+		json_t *o = row(r, i);
+
+		if (!o)
+			return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+		json_object_array_add(list, o);
+	}
+	if (!list)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+	*ret = steal_ptr(&list);
+	return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/json.h"
 #include "db/db_runs.h"
 #include "domain/caller.h"
 
@@ -14,5 +15,8 @@ struct db_origin answer_origin(const struct caller *c);   /* borrows from c */
 int answer_not_found(const char *what, err_t **err);
 /* May the statement be sent once more? After a deadlock, or when another request is using the same Idempotency-Key at this moment. Counts down *tries and forgets *err. */
 bool answer_again(int *tries, bool has_key, err_t **err);
+
+/* An array of what row() makes of each row, a new reference. ERR_NO_MEMORY when it, or row(), is out of memory. */
+int answer_list(const struct db_result *r, json_t *(*row)(const struct db_result *r, int i), json_t **ret, err_t **err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "db/db_accounts.h"
+#include "domain/answer.h"
 #include "domain/audit.h"
 #include "domain/idempotency_db.h"
 #include "domain/run_json.h"
@@ -138,17 +139,7 @@ int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err)
 	cleanup_db_result struct db_result *r = NULL;
 	if (db_tokens(d->db, user, &r, err) < 0)
 		return -1;
-	cleanup_json json_t *list = json_object_new_array();
-	for (int i = 0; list && i < db_rows(r); i++) {
-		json_t *o = token_json(r, i);
-		if (!o)
-			return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-		json_object_array_add(list, o);
-	}
-	if (!list)
-		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-	*ret = steal_ptr(&list);
-	return 0;
+	return answer_list(r, token_json, ret, err);
 }
 
 int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err)

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "db/db_accounts.h"
+#include "domain/answer.h"
 #include "domain/audit.h"
 #include "domain/run_json.h"
 
@@ -55,15 +56,5 @@ int users_list(struct domain *d, json_t **ret, err_t **err)
 	cleanup_db_result struct db_result *r = NULL;
 	if (db_users(d->db, NULL, &r, err) < 0)
 		return -1;
-	cleanup_json json_t *list = json_object_new_array();
-	for (int i = 0; list && i < db_rows(r); i++) {
-		json_t *o = user_json(r, i);
-		if (!o)
-			return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-		json_object_array_add(list, o);
-	}
-	if (!list)
-		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-	*ret = steal_ptr(&list);
-	return 0;
+	return answer_list(r, user_json, ret, err);
 }
