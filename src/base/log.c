@@ -18,6 +18,9 @@ static const char *proc_name = "-";
 static enum log_level lowest = LOG_INFO;
 static int log_fd = 2;
 static unsigned long dropped;   /* lines, since one was taken */
+static bool holding;
+static char held[LOG_LINE_MAX];   /* whole lines; a pipe takes them at once or not at all */
+static size_t held_len;
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 
@@ -178,24 +181,59 @@ static bool may_write(void)
 	return poll(&p, 1, dropped ? 0 : LOG_WAIT_MS) > 0 && (p.revents & POLLOUT);
 }
 
-static void put(struct line *l)
+static unsigned long lines_in(const char *p, size_t n)
+{
+	unsigned long lines = 0;
+
+	for (size_t i = 0; i < n; i++)
+		lines += p[i] == '\n';
+	return lines;
+}
+
+static void write_out(const char *p, size_t len)
 {
 	int saved = errno;
 	size_t done = 0;
 
-	l->text[l->len++] = '\n';
-	while (done < l->len) {
-		ssize_t n = write(log_fd, l->text + done, l->len - done);
+	while (done < len) {
+		ssize_t n = write(log_fd, p + done, len - done);
 
 		if (n < 0 && (errno == EINTR || (errno == EAGAIN && may_write())))
 			continue;
 		if (n < 0 && errno == EAGAIN)
-			dropped++;
+			dropped += lines_in(p + done, len - done);
 		if (n <= 0)
 			break;   /* nowhere left to complain */
 		done += (size_t)n;
 	}
 	errno = saved;
+}
+
+void log_hold(void)
+{
+	holding = true;
+}
+
+void log_flush(void)
+{
+	size_t n = held_len;
+
+	held_len = 0;
+	if (n)
+		write_out(held, n);
+}
+
+static void put(struct line *l, enum log_level lvl)
+{
+	l->text[l->len++] = '\n';
+	if (!holding || lvl > LOG_INFO || held_len + l->len > sizeof held)
+		log_flush();
+	if (!holding || lvl > LOG_INFO) {
+		write_out(l->text, l->len);
+		return;
+	}
+	memcpy(held + held_len, l->text, l->len);
+	held_len += l->len;
 }
 
 static void begin(struct line *l, enum log_level lvl, const char *event)
@@ -223,7 +261,7 @@ static void tell_dropped(void)
 	(void)str_fmt(num, sizeof num, "%lu", n);
 	begin(&l, LOG_WARN, "log_lines_dropped");
 	add_pair(&l, "lines", num);
-	put(&l);
+	put(&l, LOG_WARN);
 	if (dropped)
 		dropped = n;
 }
@@ -242,5 +280,5 @@ void log_kv(enum log_level lvl, const char *event, ...)
 	while ((key = va_arg(ap, const char *)))
 		add_pair(&l, key, va_arg(ap, const char *));
 	va_end(ap);
-	put(&l);
+	put(&l, lvl);
 }

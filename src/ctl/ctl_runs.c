@@ -28,9 +28,9 @@ static void put_safe(const char *s, int width)
 
 static void print_run(const struct db_result *r, int i)
 {
-	char when[CLOCK_RFC3339_SIZE];
+	char when[CLOCK_RFC3339_SIZE] = "";
 
-	clock_rfc3339(db_i64(r, i, LIVE_CREATED), when);
+	(void)db_time(r, i, LIVE_CREATED, when);
 	printf("%s %s %-16s %d ", db_str(r, i, LIVE_ID), when, db_str(r, i, LIVE_STATUS), (int)db_i64(r, i, LIVE_ATTEMPT));
 	put_safe(db_str(r, i, LIVE_USER), 16);
 	put_safe(db_str(r, i, LIVE_THREAD), 24);

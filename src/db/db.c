@@ -55,6 +55,12 @@ static bool is_prepared(const struct db *d, const struct db_stmt *s)
 	return false;
 }
 
+static void drop_if_broken(struct db *d)
+{
+	if (PQstatus(d->conn) == CONNECTION_BAD)
+		db_drop(d);
+}
+
 /* Preparing changes nothing, so a connection lost here is never an unknown outcome. */
 static int prepare(struct db *d, const struct db_stmt *s, int64_t deadline, err_t **err)
 {
@@ -75,6 +81,7 @@ static int prepare(struct db *d, const struct db_stmt *s, int64_t deadline, err_
 	else
 		rc = db_result_error(r, s->name, false, err);
 	PQclear(r);
+	drop_if_broken(d);
 	return rc;
 }
 
@@ -89,14 +96,9 @@ static int lost_answer(const struct db_stmt *s, err_t *why, err_t **err)
 	return -1;
 }
 
-int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, struct db_result **ret, err_t **err)
+/* Over the connection that is there; it is dropped when it turns out to be broken. */
+static int run(struct db *d, const struct db_stmt *s, const struct db_params *p, int64_t deadline, struct db_result **ret, err_t **err)
 {
-	static const struct db_params none;
-	if (!p)
-		p = &none;
-	if (db_connect(d, err) < 0)
-		return -1;
-	int64_t deadline = clock_boot_ms() + d->statement_timeout_ms + 1000;
 	if (prepare(d, s, deadline, err) < 0)
 		return -1;
 	err_t *why = NULL;
@@ -112,8 +114,7 @@ int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, s
 	if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK) {
 		int rc = db_result_error(r, s->name, s->writes, err);
 		PQclear(r);
-		if (PQstatus(d->conn) == CONNECTION_BAD)
-			db_drop(d);
+		drop_if_broken(d);
 		return rc;
 	}
 	if (ret)
@@ -121,6 +122,27 @@ int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, s
 	else
 		PQclear(r);
 	return 0;
+}
+
+/* The server may have left an idle connection. A statement that writes looks first, so that nothing is sent in vain; for one that reads that look
+ * would cost more than it saves: it is sent, and again over a new connection when that was in vain. */
+int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, struct db_result **ret, err_t **err)
+{
+	static const struct db_params none;
+	int64_t deadline = clock_boot_ms() + d->statement_timeout_ms + 1000;
+	err_t *e = NULL;
+	if (!p)
+		p = &none;
+	if (d->conn && !s->writes) {
+		if (run(d, s, p, deadline, ret, &e) == 0)
+			return 0;
+		if (d->conn || clock_boot_ms() >= deadline)
+			return err_move(err, e);
+		err_free(e);
+	}
+	if (db_connect(d, err) < 0)
+		return -1;
+	return run(d, s, p, deadline, ret, err);
 }
 
 /* A db_result is a PGresult under a name that does not need libpq's header. */
@@ -148,6 +170,20 @@ bool db_null(const struct db_result *r, int row, int col)
 const char *db_str(const struct db_result *r, int row, int col)
 {
 	return db_null(r, row, col) ? NULL : PQgetvalue(pg(r), row, col);
+}
+
+/* "2026-01-31 12:00:00[.123456]+00" as the session's settings make PostgreSQL write it. */
+bool db_time(const struct db_result *r, int row, int col, char dst[CLOCK_RFC3339_SIZE])
+{
+	const char *s = db_str(r, row, col);
+	size_t n = s ? strcspn(s, " ") : 0, time = s && s[n] ? strspn(s + n + 1, "0123456789:") : 0;
+	if (!time)
+		return false;
+	const char *rest = s + n + 1 + time;
+	size_t frac = *rest == '.' ? strspn(rest + 1, "0123456789") : 0;
+	char ms[4] = "000";
+	memcpy(ms, rest + 1, frac < 3 ? frac : 3);
+	return str_fmt(dst, CLOCK_RFC3339_SIZE, "%.*sT%.*s.%sZ", (int)n, s, (int)time, s + n + 1, ms) >= 0;
 }
 
 int64_t db_i64(const struct db_result *r, int row, int col)

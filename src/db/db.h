@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #define DB_PARAMS_MAX 32
@@ -61,6 +62,8 @@ const char *db_str(const struct db_result *r, int row, int col);      /* NULL fo
 int64_t db_i64(const struct db_result *r, int row, int col);          /* 0 for SQL NULL */
 bool db_bool(const struct db_result *r, int row, int col);
 bool db_null(const struct db_result *r, int row, int col);
+/* A timestamptz as RFC 3339 in UTC with milliseconds; false for SQL NULL (dst is not touched then). */
+bool db_time(const struct db_result *r, int row, int col, char dst[CLOCK_RFC3339_SIZE]);
 /* A bytea: malloc'ed and NUL-terminated. *ret NULL for SQL NULL. */
 int db_bytes(const struct db_result *r, int row, int col, char **ret, size_t *len, err_t **err);
 

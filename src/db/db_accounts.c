@@ -1,15 +1,25 @@
 #include "db/db_accounts.h"
 
-#define AUTH_SELECT "t.hash, t.kind, u.disabled_at IS NULL AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()), " \
-	"u.id, u.name, u.is_admin, f.id, f.name"
-#define AUTH_FROM " FROM tokens t JOIN users u ON u.id = t.user_id LEFT JOIN users f ON f.name = $2 AND f.disabled_at IS NULL "
+/* Whom a token may act for is looked up only when a request names somebody: most do not, and each table in a join costs its time. */
+#define AUTH(FOR, MORE, JOIN) "SELECT t.hash, t.kind, " \
+	"u.disabled_at IS NULL AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()), u.id, u.name, u.is_admin, " \
+	FOR MORE " FROM tokens t JOIN users u ON u.id = t.user_id " JOIN " WHERE t.id = $1"
+#define FOR_NOBODY "NULL::uuid, NULL::text"
+#define FOR_ONE "f.id, f.name"
+#define JOIN_ONE "LEFT JOIN users f ON f.name = $2 AND f.disabled_at IS NULL "
+#define RUN ", " DB_RUN_COLUMNS("r")
 
-static const struct db_stmt auth = { "auth", "SELECT " AUTH_SELECT AUTH_FROM "WHERE t.id = $1", false };
+static const struct db_stmt auth = { "auth", AUTH(FOR_NOBODY, "", ""), false };
+static const struct db_stmt auth_for = { "auth_for", AUTH(FOR_ONE, "", JOIN_ONE), false };
 /* The Run must be the acting user's: of a service token that is the user it acts for. */
 static const struct db_stmt auth_run = {
 	"auth_run",
-	"SELECT " AUTH_SELECT ", " DB_RUN_COLUMNS("r") AUTH_FROM
-	"LEFT JOIN runs r ON r.id = $3::uuid AND r.user_id = CASE t.kind WHEN 'service' THEN f.id ELSE u.id END WHERE t.id = $1",
+	AUTH(FOR_NOBODY, RUN, "LEFT JOIN runs r ON r.id = $2::uuid AND r.user_id = u.id AND t.kind <> 'service'"),
+	false,
+};
+static const struct db_stmt auth_run_for = {
+	"auth_run_for",
+	AUTH(FOR_ONE, RUN, JOIN_ONE "LEFT JOIN runs r ON r.id = $3::uuid AND r.user_id = CASE t.kind WHEN 'service' THEN f.id ELSE u.id END"),
 	false,
 };
 
@@ -17,17 +27,19 @@ int db_auth(struct db *d, const char *token_id, const char *act_for, struct db_r
 {
 	struct db_params p = { 0 };
 	db_add_str(&p, token_id);
-	db_add_str(&p, act_for);
-	return db_query(d, &auth, &p, ret, err);
+	if (act_for)
+		db_add_str(&p, act_for);
+	return db_query(d, act_for ? &auth_for : &auth, &p, ret, err);
 }
 
 int db_auth_run(struct db *d, const char *token_id, const char *act_for, const char *run_id, struct db_result **ret, err_t **err)
 {
 	struct db_params p = { 0 };
 	db_add_str(&p, token_id);
-	db_add_str(&p, act_for);
+	if (act_for)
+		db_add_str(&p, act_for);
 	db_add_str(&p, run_id);
-	return db_query(d, &auth_run, &p, ret, err);
+	return db_query(d, act_for ? &auth_run_for : &auth_run, &p, ret, err);
 }
 
 static const struct db_stmt user_insert = { "user_insert", "INSERT INTO users (id, name, is_admin) VALUES ($1::uuid, $2, $3)", true };
@@ -43,7 +55,7 @@ int db_user_insert(struct db *d, const char *id, const char *name, bool admin, e
 
 static const struct db_stmt users = {
 	"users",
-	"SELECT id, name, is_admin, disabled_at IS NOT NULL, " DB_MS("created_at") " FROM users WHERE $1::text IS NULL OR name = $1 ORDER BY name",
+	"SELECT id, name, is_admin, disabled_at IS NOT NULL, created_at FROM users WHERE $1::text IS NULL OR name = $1 ORDER BY name",
 	false,
 };
 
@@ -74,7 +86,7 @@ int db_token_insert(struct db *d, const char *id, const char *user_id, const cha
 
 static const struct db_stmt tokens = {
 	"tokens",
-	"SELECT t.id, u.name, t.kind, t.label, " DB_MS("t.created_at") ", " DB_MS("t.expires_at") ", " DB_MS("t.revoked_at")
+	"SELECT t.id, u.name, t.kind, t.label, t.created_at, t.expires_at, t.revoked_at"
 	" FROM tokens t JOIN users u ON u.id = t.user_id WHERE $1::text IS NULL OR u.name = $1 ORDER BY u.name, t.created_at",
 	false,
 };

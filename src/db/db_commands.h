@@ -1,4 +1,4 @@
-/* db_commands.h - sandbox_commands. Times come as milliseconds since 1970. */
+/* db_commands.h - sandbox_commands. Times come as timestamptz: db_time(). */
 #ifndef PADDOCK_DB_DB_COMMANDS_H
 #define PADDOCK_DB_DB_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* db_runs.h - Runs, attempts, leases. Times come as milliseconds since 1970. */
+/* db_runs.h - Runs, attempts, leases. Times come as timestamptz: db_time(). */
 #ifndef PADDOCK_DB_DB_RUNS_H
 #define PADDOCK_DB_DB_RUNS_H
 
@@ -17,10 +17,9 @@ enum run_col {
 	RUN_LEASE_EXPIRES, RUN_ERROR_CODE, RUN_ERROR_MESSAGE, RUN_CREATED, RUN_STARTED, RUN_ENDED, RUN_SUCCESSOR, RUN_TIMEOUT, RUN_LEASE_NONCE, RUN_COLS
 };
 /* SQL for them; R is a string literal that names the row. */
-#define DB_MS(X) "(extract(epoch FROM " X ") * 1000)::bigint"
 #define DB_RUN_COLUMNS(R) R ".id, " R ".thread_id, " R ".status, " R ".attempt, " R ".backend, " R ".project_id, " R ".workdir, " R ".input, " R ".metadata, " \
-	R ".cleanup_pending, " R ".lease_owner, " DB_MS(R ".lease_expires_at") ", " R ".error_code, " R ".error_message, " DB_MS(R ".created_at") ", " \
-	DB_MS(R ".started_at") ", " DB_MS(R ".ended_at") ", " R ".successor_id, " R ".timeout_ms, " R ".lease_nonce"
+	R ".cleanup_pending, " R ".lease_owner, " R ".lease_expires_at" ", " R ".error_code, " R ".error_message, " R ".created_at" ", " \
+	R ".started_at" ", " R ".ended_at" ", " R ".successor_id, " R ".timeout_ms, " R ".lease_nonce"
 
 struct db_lease {
 	const char *worker;      /* NULL: no lease is wanted */

@@ -14,7 +14,7 @@ static const struct db_stmt stats = {
 	"SELECT (SELECT count(*) FROM runs WHERE status = 'pending'), (SELECT count(*) FROM runs WHERE lease_owner IS NOT NULL), "
 	"(SELECT count(*) FROM runs WHERE status = 'cancel_requested'), (SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL), "
 	"(SELECT count(*) FROM runs WHERE cleanup_pending), "
-	"(SELECT coalesce(max(" DB_MS("clock_timestamp() - coalesce(r.ended_at, r.lease_expires_at, clock_timestamp())") "), 0) FROM runs r WHERE cleanup_pending), "
+	"(SELECT coalesce(max(extract(epoch FROM clock_timestamp() - coalesce(r.ended_at, r.lease_expires_at, clock_timestamp())) * 1000)::bigint, 0) FROM runs r WHERE cleanup_pending), "
 	"(SELECT count(*) FROM instances)",
 	false,
 };
@@ -26,7 +26,7 @@ int db_stats(struct db *d, struct db_result **ret, err_t **err)
 
 static const struct db_stmt runs_live = {
 	"runs_live",
-	"SELECT r.id, u.name, r.thread_id, r.status, r.attempt, r.cleanup_pending, r.cleanup_tries, coalesce(r.cleanup_error, r.error_code), " DB_MS("r.created_at")
+	"SELECT r.id, u.name, r.thread_id, r.status, r.attempt, r.cleanup_pending, r.cleanup_tries, coalesce(r.cleanup_error, r.error_code), r.created_at"
 	" FROM runs r JOIN users u ON u.id = r.user_id WHERE $1 OR r.ended_at IS NULL OR r.cleanup_pending ORDER BY r.id DESC LIMIT $2",
 	false,
 };

@@ -2,18 +2,13 @@
 
 #include <string.h>
 
-#include "base/clock.h"
-
 #define STORED_JSON_MAX (2u << 20)
 #define STORED_JSON_DEPTH 40
 
 int run_json_time(json_t *o, const char *key, const struct db_result *r, int row, int col)
 {
 	char text[CLOCK_RFC3339_SIZE];
-	if (db_null(r, row, col))
-		return json_add_null(o, key);
-	clock_rfc3339(db_i64(r, row, col), text);
-	return json_add_str(o, key, text);
+	return db_time(r, row, col, text) ? json_add_str(o, key, text) : json_add_null(o, key);
 }
 
 /* A json column: what was once a checked part of a request. */

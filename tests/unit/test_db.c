@@ -94,6 +94,7 @@ static void test_array(void **state)
 	db_free(d);
 }
 
+static const struct db_stmt one_write = { "t_one_write", "SELECT 1", true };
 static const struct db_stmt doze = { "t_doze", "SELECT pg_sleep(5)", false };
 static const struct db_stmt doze_write = { "t_doze_write", "SELECT pg_sleep(5)", true };
 static const struct db_stmt one = { "t_one", "SELECT 1", false };
@@ -124,7 +125,7 @@ static void test_errors(void **state)
 	db_free(d);
 }
 
-/* A restart is seen before anything is sent: the next statement goes to the new server. */
+/* A restart is seen before a writing statement is sent; a reading one is sent again. Either goes to the new server. */
 static void test_restart_while_idle(void **state)
 {
 	(void)state;
@@ -132,6 +133,8 @@ static void test_restart_while_idle(void **state)
 	assert_int_equal(db_query(d, &one, NULL, NULL, NULL), 0);
 	stand_pg(&st, "restart");
 	assert_int_equal(db_query(d, &one, NULL, NULL, NULL), 0);
+	stand_pg(&st, "restart");
+	assert_int_equal(db_query(d, &one_write, NULL, NULL, NULL), 0);
 	db_free(d);
 }
 
@@ -151,22 +154,50 @@ static void test_away(void **state)
 	db_free(d);
 }
 
-/* The server dies while it works: a writing statement may have been done. */
+static void terminate_dozing_after_300_ms(void)
+{
+	if (fork() > 0)
+		return;
+	nap(300);
+	free(stand_sql(&st, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(%)' AND usename = 'paddock_api'"));
+	_exit(0);
+}
+
+/* The server dies while it works: a writing statement may have been done, a reading one is asked again. */
 static void test_lost_answer(void **state)
 {
+	static const struct db_stmt nap_once = { "t_nap", "SELECT pg_sleep(1)", false };
 	(void)state;
 	struct db *d = open_as(NULL, 5000, false);
-	const struct db_stmt *both[] = { &doze_write, &doze };
-	const enum err_code codes[] = { ERR_UNKNOWN, ERR_UNAVAILABLE };
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(db_query(d, &one, NULL, NULL, NULL), 0);
-		pid_t pid = fork();
-		if (pid == 0) {
-			nap(300);
-			free(stand_sql(&st, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(5)' AND usename = 'paddock_api'"));
-			_exit(0);
-		}
-		assert_error(d, both[i], NULL, codes[i]);
+	assert_int_equal(db_query(d, &one, NULL, NULL, NULL), 0);
+	terminate_dozing_after_300_ms();
+	assert_error(d, &doze_write, NULL, ERR_UNKNOWN);
+	assert_int_equal(db_query(d, &one, NULL, NULL, NULL), 0);
+	terminate_dozing_after_300_ms();
+	int64_t t = clock_boot_ms();
+	assert_int_equal(db_query(d, &nap_once, NULL, NULL, NULL), 0);
+	assert_true(clock_boot_ms() - t >= 1300);
+	db_free(d);
+}
+
+static void test_times(void **state)
+{
+	static const struct db_stmt times = {
+		"t_times",
+		"SELECT timestamptz '2026-01-31 12:00:00+00', timestamptz '2026-01-31 12:00:00.5+00', timestamptz '2026-01-31 23:59:59.123456-01', NULL::timestamptz",
+		false,
+	};
+	static const char *const want[] = { "2026-01-31T12:00:00.000Z", "2026-01-31T12:00:00.500Z", "2026-02-01T00:59:59.123Z" };
+	(void)state;
+	struct db *d = open_as(NULL, 5000, false);
+	cleanup_db_result struct db_result *r = NULL;
+	char got[CLOCK_RFC3339_SIZE] = "kept";
+	assert_int_equal(db_query(d, &times, NULL, &r, NULL), 0);
+	assert_false(db_time(r, 0, 3, got));
+	assert_string_equal(got, "kept");
+	for (int i = 0; i < 3; i++) {
+		assert_true(db_time(r, 0, i, got));
+		assert_string_equal(got, want[i]);
 	}
 	db_free(d);
 }
@@ -307,7 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values), cmocka_unit_test(test_array), cmocka_unit_test(test_errors), cmocka_unit_test(test_restart_while_idle),
-		cmocka_unit_test(test_away), cmocka_unit_test(test_lost_answer), cmocka_unit_test(test_frozen), cmocka_unit_test(test_schema_version),
+		cmocka_unit_test(test_away), cmocka_unit_test(test_lost_answer), cmocka_unit_test(test_times), cmocka_unit_test(test_frozen), cmocka_unit_test(test_schema_version),
 		cmocka_unit_test(test_migrations), cmocka_unit_test(test_version_is_newest_file), cmocka_unit_test(test_rights),
 	};
 
