@@ -15,13 +15,15 @@
 #include "fcgi/dispatch.h"
 #include "fcgi/stop.h"
 
+#define BURST 64   /* connections taken in a row, before the descriptor of the stop is looked at */
+
 struct worker {
 	struct ctx ctx;
 	struct board_slot *slot;
 	struct arena *arena;
 	FCGX_Request fcgi;
-	int epoll_fd;
-	int64_t max_requests, drain_ms;
+	int epoll_fd, stop_fd;
+	int64_t max_requests, drain_ms, served;
 };
 
 static int read_body(void *arg, void *p, int n)
@@ -61,8 +63,8 @@ static void serve(struct worker *w)
 	dispatch_log(&c, took);
 }
 
-/* Takes one connection if there is one. 1: served; 0: nobody is waiting, or it had gone. */
-static int take(struct worker *w)
+/* Takes one connection if there is one. False: nobody is waiting, or it had gone. */
+static bool take(struct worker *w)
 {
 	int rc;
 
@@ -72,6 +74,7 @@ static int take(struct worker *w)
 		serve(w);
 		FCGX_Finish_r(&w->fcgi);
 		arena_reset(w->arena);
+		w->served++;
 	} else if (rc != -EAGAIN && rc != -EWOULDBLOCK && rc != -EINTR) {
 		const struct timespec pause = { .tv_nsec = 20000000 };
 
@@ -85,7 +88,8 @@ static int take(struct worker *w)
 /* Each worker has an epoll of its own on the shared socket; EPOLLEXCLUSIVE wakes one of them for a connection, not all. */
 static int open_epoll(int listen_fd, int stop_fd)
 {
-	struct epoll_event on_listen = { .events = EPOLLIN | EPOLLEXCLUSIVE }, on_stop = { .events = EPOLLIN };
+	struct epoll_event on_listen = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listen_fd };
+	struct epoll_event on_stop = { .events = EPOLLIN, .data.fd = stop_fd };
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 
 	if (fd < 0)
@@ -100,9 +104,9 @@ static int open_epoll(int listen_fd, int stop_fd)
 static int set_up(struct worker *w, const struct config *c, struct board *b, int listen_fd)
 {
 	cleanup_err err_t *e = NULL;
-	int stop_fd = stop_open();
 
-	w->epoll_fd = stop_fd < 0 ? -1 : open_epoll(listen_fd, stop_fd);
+	w->stop_fd = stop_open();
+	w->epoll_fd = w->stop_fd < 0 ? -1 : open_epoll(listen_fd, w->stop_fd);
 	w->arena = arena_new(LIMIT_ARENA_BYTES);
 	w->max_requests = config_int(c, "api.max_requests");
 	w->drain_ms = config_int(c, "api.drain_ms");
@@ -126,24 +130,46 @@ static void drain(struct worker *w)
 	w->slot->state = BOARD_DRAINING;
 }
 
+static bool spent(const struct worker *w)
+{
+	return w->max_requests && w->served >= w->max_requests;
+}
+
+/* Until somebody is there. False: it is time to leave. */
+static bool wait_for_one(struct worker *w)
+{
+	struct epoll_event ev[2];
+	int n = epoll_wait(w->epoll_fd, ev, 2, -1);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.fd == w->stop_fd)
+			return false;
+	}
+	return n >= 0 || errno == EINTR;
+}
+
+/* The log lines of a burst go out together, when nobody waits any more. */
+static void serve_all(struct worker *w)
+{
+	while (!spent(w) && wait_for_one(w)) {
+		for (int i = 0; i < BURST && !spent(w) && take(w); i++)
+			;
+		log_flush();
+	}
+}
+
 int worker_main(const struct config *c, struct board *b, struct board_slot *slot, int listen_fd)
 {
 	struct worker w = { .slot = slot };
-	int64_t served = 0;
 
 	if (set_up(&w, c, b, listen_fd) < 0)
 		return 1;
+	log_hold();
 	board_idle(slot);
-	while (!stop_asked() && (w.max_requests == 0 || served < w.max_requests)) {
-		struct epoll_event ev;
-
-		if (epoll_wait(w.epoll_fd, &ev, 1, -1) < 0 && errno != EINTR)
-			break;
-		if (!stop_asked())
-			served += take(&w);
-	}
+	serve_all(&w);
 	if (stop_asked())
 		drain(&w);
+	log_flush();
 	slot->done = 1;
 	FCGX_Free(&w.fcgi, 1);
 	ctx_close(&w.ctx);

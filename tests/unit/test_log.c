@@ -123,6 +123,36 @@ static void nobody_waits_for_the_reader(void **state)
 	close(fds[1]);
 }
 
+/* One write for many lines: none before, all in order, and at once with a line that matters. */
+static void held_lines_go_out_together(void **state)
+{
+	static char all[16 << 10], big[1500];
+	const char *at = all;
+
+	(void)state;
+	memset(big, 'x', sizeof(big) - 1);
+	log_hold();
+	log_kv(LOG_INFO, "first", NULL);
+	log_kv(LOG_INFO, "second", NULL);
+	assert_true(read(reader, all, sizeof(all)) < 0);
+	log_flush();
+	all[read(reader, all, sizeof(all) - 1)] = '\0';
+	assert_true(strstr(all, "event=first\n") < strstr(all, "event=second\n"));
+	log_flush();
+	assert_true(read(reader, all, sizeof(all)) < 0);
+	log_kv(LOG_INFO, "third", NULL);
+	log_kv(LOG_WARN, "fourth", NULL);
+	all[read(reader, all, sizeof(all) - 1)] = '\0';
+	assert_true(strstr(all, "event=third\n") < strstr(all, "event=fourth\n"));
+	for (int i = 0; i < 5; i++)
+		log_kv(LOG_INFO, "long", "k", big, NULL);
+	log_flush();
+	all[read(reader, all, sizeof(all) - 1)] = '\0';
+	for (int i = 0; i < 5; i++, at++)
+		assert_non_null(at = strstr(at, "event=long"));
+	assert_null(strstr(at, "event=long"));
+}
+
 static int setup(void **state)
 {
 	int fds[2];
@@ -148,7 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_and_quoted), cmocka_unit_test(levels), cmocka_unit_test(long_lines_are_cut), cmocka_unit_test(errno_is_kept),
-		cmocka_unit_test(nobody_waits_for_the_reader),
+		cmocka_unit_test(nobody_waits_for_the_reader), cmocka_unit_test(held_lines_go_out_together),
 	};
 
 	return cmocka_run_group_tests_name("log", tests, setup, teardown);
