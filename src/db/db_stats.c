@@ -14,7 +14,8 @@ static const struct db_stmt stats = {
 	"SELECT (SELECT count(*) FROM runs WHERE status = 'pending'), (SELECT count(*) FROM runs WHERE lease_owner IS NOT NULL), "
 	"(SELECT count(*) FROM runs WHERE status = 'cancel_requested'), (SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL), "
 	"(SELECT count(*) FROM runs WHERE cleanup_pending), "
-	"(SELECT coalesce(max(extract(epoch FROM clock_timestamp() - coalesce(r.ended_at, r.lease_expires_at, clock_timestamp())) * 1000)::bigint, 0) FROM runs r WHERE cleanup_pending), "
+	"(SELECT coalesce(max(extract(epoch FROM clock_timestamp() - coalesce(r.ended_at, r.lease_expires_at, clock_timestamp())) * 1000)::bigint, 0) "
+	"FROM runs r WHERE cleanup_pending), "
 	"(SELECT count(*) FROM instances)",
 	false,
 };
