@@ -12,10 +12,10 @@ from paddock import Instance  # noqa: E402
 
 def pytest_addoption(parser):
     group = parser.getgroup("paddock")
-    group.addoption("--pause", type=float, default=20, help="seconds for which the slow reader stops")
-    group.addoption("--kills", type=int, default=8, help="how many random kills the chaos test does")
+    group.addoption("--pause", type=float, default=60, help="seconds for which the slow reader stops")
+    group.addoption("--kills", type=int, default=30, help="how many random kills the chaos test does")
     group.addoption("--seed", type=int, default=None, help="seed of the chaos test")
-    group.addoption("--commands", type=int, default=150, help="commands of the leak test")
+    group.addoption("--commands", type=int, default=1000, help="commands of the leak test")
 
 
 @pytest.fixture(scope="session")
