@@ -1,7 +1,7 @@
 # A unit test is one cmocka program a module: tests/unit/test_<stem>.c. `make check` runs them through the TAP driver.
 UNIT_LDADD = libbase.a $(CMOCKA_LIBS)
 UNIT_CORE_LDADD = $(CORE_LDADD) $(CMOCKA_LIBS)
-EXTRA_DIST += tests/unit/unit.h
+EXTRA_DIST += tests/unit/unit.h tests/unit/arena_kit.h
 
 if HAVE_CMOCKA
 UNIT_BASE_TESTS = tests/unit/test_err tests/unit/test_buf tests/unit/test_str tests/unit/test_num tests/unit/test_utf8 tests/unit/test_io \

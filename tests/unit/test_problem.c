@@ -1,16 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "arena_kit.h"
 
-#include <cmocka.h>
 #include <errno.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "fcgi/problem.h"
-
-static struct arena *arena;
 
 static const char *answer(const err_t *e)
 {
@@ -88,20 +81,6 @@ static void every_class_has_a_status(void **state)
 		assert_true(c == ERR_INTERNAL || problem_status((enum err_code)c) != 500);
 		assert_string_not_equal(response_reason(problem_status((enum err_code)c)), "Status");
 	}
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	arena = arena_new(1 << 20);
-	return arena ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	arena_free(arena);
-	return 0;
 }
 
 int main(void)

@@ -1,30 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "arena_kit.h"
 
 #include "base/cleanup.h"
 #include "fcgi/header.h"
 #include "fcgi/request.h"
-
-static struct arena *arena;
-
-static int set_up(void **state)
-{
-	(void)state;
-	arena = arena_new(1 << 20);
-	return arena ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	arena_free(arena);
-	return 0;
-}
 
 static const char *body;
 

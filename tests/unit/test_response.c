@@ -1,14 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "arena_kit.h"
 
 #include "base/cleanup.h"
 #include "fcgi/response.h"
-
-static struct arena *arena;
 
 static const char *text_of(const struct response *r)
 {
@@ -75,20 +68,6 @@ static void holds_so_many_headers(void **state)
 	assert_int_equal(response_header(r, "A", "b", NULL), -1);
 	response_drop_headers(r);
 	assert_int_equal(response_header(r, "A", "b", NULL), 0);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	arena = arena_new(1 << 20);
-	return arena ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	arena_free(arena);
-	return 0;
 }
 
 int main(void)

@@ -1,9 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "arena_kit.h"
 
 #include "fcgi/router.h"
 
@@ -17,7 +12,6 @@ static const struct route table[] = {
 
 #define ID "01890a5d-ac96-774b-bcce-b302099a8057"
 
-static struct arena *arena;
 static struct router_match m;
 
 static const char *match(enum request_method method, const char *target)
@@ -68,20 +62,6 @@ static void names_the_allowed_methods(void **state)
 	assert_string_equal(allow, "POST");
 	router_allow(~0u, allow);
 	assert_string_equal(allow, "GET, HEAD, POST, PUT, DELETE, PATCH");
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	arena = arena_new(1 << 20);
-	return arena ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	arena_free(arena);
-	return 0;
 }
 
 int main(void)
