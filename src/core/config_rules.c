@@ -90,6 +90,16 @@ static int at_most(const struct config *c, const char *small, const char *large,
 	return err_set(err, ERR_REFUSED, "bad_config", "%s must not be above %s", small, large);
 }
 
+static int check_executor(const struct config *c, err_t **err)
+{
+	int64_t head = config_int(c, "executor.stream_head_bytes"), tail = config_int(c, "executor.stream_tail_bytes");
+
+	if (config_int(c, "executor.journal_max_bytes") / 2 < head + tail)
+		return err_set(err, ERR_REFUSED, "bad_config", "executor.journal_max_bytes must hold one command: "
+			"at least twice stream_head_bytes and stream_tail_bytes");
+	return 0;
+}
+
 static bool is_node_name(const char *s)
 {
 	return !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789")];
@@ -107,7 +117,7 @@ int config_rules_check(const struct config *c, err_t **err)
 		return err_set(err, ERR_REFUSED, "bad_config", "api.accel_prefix must begin and end with /");
 	if (at_most(c, "runs.lease_ms", "runs.lease_max_ms", err) < 0 || at_most(c, "runs.run_commands", "runs.all_commands", err) < 0 ||
 			at_most(c, "runs.user_commands", "runs.all_commands", err) < 0 ||
-			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0)
+			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0)
 		return -1;
 	return 0;
 }

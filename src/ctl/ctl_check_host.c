@@ -223,6 +223,11 @@ static void check_disk(const struct config *c, struct ctl_finding *f)
 				(unsigned long long)v.f_favail);
 			return;
 		}
+		if ((int64_t)mib << 20 < config_int(c, "executor.min_free_bytes")) {
+			ctl_find(f, CTL_MISSING, "%s: %llu MiB left, less than [executor] min_free_bytes: output goes early, new commands may be refused", path,
+				(unsigned long long)mib);
+			return;
+		}
 		ctl_find(f, mib < 4096 ? CTL_NOMINAL : CTL_OK, "%llu MiB free in %s%s", (unsigned long long)mib, path,
 			mib < 4096 ? ": output of one command may take 256 MiB a stream" : "");
 	}

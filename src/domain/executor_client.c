@@ -64,6 +64,7 @@ static const struct status_code status_codes[] = {
 	{ 413, ERR_TOO_LARGE, "too_large" },
 	{ 429, ERR_LIMIT, "too_many_commands" },
 	{ 503, ERR_UNAVAILABLE, "executor_unavailable" },
+	{ 507, ERR_NO_SPACE, "no_space" },
 };
 
 /* A problem+json answer; what it says is repeated, what it does not say is not trusted. */

@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "executor/steps.h"
 
-static void name_of(char dst[ARCHIVE_NAME], const char *cid)
+void archive_name(char dst[ARCHIVE_NAME], const char *cid)
 {
 	memcpy(dst, cid, ARCHIVE_NAME - 1);
 	dst[ARCHIVE_NAME - 1] = '\0';
@@ -29,7 +29,7 @@ static int file_open(int dirfd, const char *cid, int flags)
 {
 	char name[ARCHIVE_NAME];
 
-	name_of(name, cid);
+	archive_name(name, cid);
 	return openat(dirfd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
@@ -62,7 +62,7 @@ static int make_whole(int fd, const char *cid)
 	uint64_t at = 0;
 	size_t n;
 
-	name_of(name, cid);
+	archive_name(name, cid);
 	for (size_t i = 0; i < 16; i++)
 		if (str_eq(looked_at[i], name))
 			return 0;

@@ -25,5 +25,6 @@ int archive_read(int dirfd, const char *cid, char **ret, size_t *ret_len, err_t 
  * end, or a torn entry at *at. */
 int archive_next(int fd, uint64_t *at, char cid[ID_SIZE], size_t *len);
 bool archive_is_name(const char *name);
+void archive_name(char dst[ARCHIVE_NAME], const char *cid);   /* of the file that cid belongs to */
 
 #endif

@@ -132,6 +132,8 @@ static void write_end(struct command *c)
 	cleanup_err err_t *e = NULL;
 
 	if (steps_end(v->log_fd, &c->st, &v->end, &e) < 0) {
+		if (err_code(e) == ERR_NO_SPACE)
+			(void)journal_open_reserve(c->cs->journal);
 		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
 		c->st.ended = false;
 		loop_timer_set(v->retry, END_RETRY_MS);

@@ -58,6 +58,37 @@ static void on_feed_again(void *arg)
 	}
 }
 
+/* What a stream of so many bytes takes on disk, at most. */
+static uint64_t kept(const struct output_caps *c, uint64_t bytes)
+{
+	uint64_t most = c->head + c->tail + OUTPUT_HOLE_STEP;
+
+	return bytes < most ? bytes : most;
+}
+
+static void add_held(void *arg, struct idmap_node *n)
+{
+	const struct command *c = (const struct command *)n;
+	uint64_t *sum = arg;
+
+	for (int s = 0; s < 2; s++) {
+		if (c->live && c->live->o)
+			*sum += kept(&c->st.caps, output_size(c->live->o, (enum output_stream)s));
+		else if (!c->acked)
+			*sum += kept(&c->st.caps, c->st.end.bytes[s]);
+	}
+}
+
+static uint64_t held(void *arg, unsigned *ret_open)
+{
+	struct commands *cs = arg;
+	uint64_t sum = 0;
+
+	*ret_open = cs->n_open;
+	idmap_each(&cs->map, add_held, &sum);
+	return sum;
+}
+
 struct commands *commands_new(struct loop *l, struct journal *j, struct reports *r, const struct commands_limits *lim, err_t **err)
 {
 	struct commands *cs = calloc(1, sizeof *cs);
@@ -73,6 +104,7 @@ struct commands *commands_new(struct loop *l, struct journal *j, struct reports 
 		commands_free(cs);
 		return NULL;
 	}
+	journal_set_held(j, held, cs);
 	return cs;
 }
 

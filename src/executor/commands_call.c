@@ -82,7 +82,7 @@ void commands_ack(struct commands *cs, const char *cid, uint64_t version)
 	report_drop(cs->reports, &c->report);
 	if (!c->ended)
 		return;
-	if (journal_ack(cs->journal, cid, c->slot, &e) < 0) {
+	if (journal_ack(cs->journal, &c->st, c->slot, &e) < 0) {
 		log_kv(LOG_ERROR, "command_ack_not_written", "command", cid, "err", err_message(e), NULL);
 		report_now(cs->reports, &c->report);
 		return;

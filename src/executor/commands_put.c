@@ -144,7 +144,7 @@ int commands_put(struct commands *cs, const char *cid, struct spec *s, bool *ret
 		spec_free(s);
 		return 0;
 	}
-	if (check_limits(cs, s, err) < 0 || ensure_instance(cs, s, err) < 0) {
+	if (check_limits(cs, s, err) < 0 || journal_room(cs->journal, err) < 0 || ensure_instance(cs, s, err) < 0) {
 		spec_free(s);
 		return -1;
 	}

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,6 +14,7 @@
 #include "base/str.h"
 #include "executor/archive.h"
 #include "executor/slots.h"
+#include "executor/space.h"
 #include "executor/sweep.h"
 
 struct journal {
@@ -23,6 +23,7 @@ struct journal {
 	int output_fd;    /* <state>/output */
 	struct slots *slots;
 	struct sweep *sweep;
+	struct space *space;
 };
 
 static int dir_open(int state_fd, const char *name, err_t **err)
@@ -43,10 +44,10 @@ struct journal *journal_open(struct loop *l, int state_fd, const struct journal_
 		err_set(err, ERR_NO_MEMORY, NULL, "journal");
 		return NULL;
 	}
-	*j = (struct journal){ -1, -1, -1, NULL, NULL };
+	*j = (struct journal){ .open_fd = -1, .acked_fd = -1, .output_fd = -1 };
 	if ((j->open_fd = dir_open(state_fd, "journal", err)) < 0 || (j->acked_fd = dir_open(state_fd, "acked", err)) < 0 ||
 	    (j->output_fd = dir_open(state_fd, "output", err)) < 0 || !(j->slots = slots_new(j->open_fd, err)) ||
-	    !(j->sweep = sweep_new(l, j->acked_fd, j->output_fd, p, err))) {
+	    !(j->sweep = sweep_new(l, j->acked_fd, j->output_fd, p, err)) || !(j->space = space_new(l, state_fd, j->sweep, p, err))) {
 		journal_free(j);
 		return NULL;
 	}
@@ -57,6 +58,7 @@ void journal_free(struct journal *j)
 {
 	if (!j)
 		return;
+	space_free(j->space);
 	sweep_free(j->sweep);
 	slots_free(j->slots);
 	for (int i = 0; i < 3; i++) {
@@ -152,16 +154,28 @@ char *journal_record(struct journal *j, unsigned slot, const struct steps *s, er
 	return record_of(text, s, err);
 }
 
-int journal_ack(struct journal *j, const char *cid, unsigned slot, err_t **err)
+/* With the reserve, if need be: only acknowledged commands can give room. */
+static int archive(struct journal *j, const char *cid, const char *text, size_t n, err_t **err)
+{
+	cleanup_err err_t *e = NULL;
+
+	if (archive_add(j->acked_fd, cid, text, n, &e) == 0 ||
+	    (err_code(e) == ERR_NO_SPACE && space_open_reserve(j->space) && archive_add(j->acked_fd, cid, text, n, NULL) == 0))
+		return 0;
+	return err_move(err, steal_ptr(&e));
+}
+
+int journal_ack(struct journal *j, const struct steps *s, unsigned slot, err_t **err)
 {
 	cleanup_close int fd = slots_open(j->slots, slot, err);
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 
-	if (fd < 0 || slurp(fd, &text, &n, err) < 0 || archive_add(j->acked_fd, cid, text, n, err) < 0)
+	if (fd < 0 || slurp(fd, &text, &n, err) < 0 || archive(j, s->cid, text, n, err) < 0)
 		return -1;
 	FAULT_POINT("journal_acked");
 	slots_give(j->slots, slot, steal_fd(&fd));
+	sweep_acked(j->sweep, s->cid, n, s->end.bytes[0] || s->end.bytes[1]);
 	return 0;
 }
 
@@ -259,15 +273,24 @@ void journal_spool_remove(struct journal *j, const char *cid)
 		log_kv(LOG_WARN, "journal_spool_kept", "command", cid, "err", strerror(errno), NULL);
 }
 
-int journal_free_permille(struct journal *j)
-{
-	struct statvfs v;
-	uint64_t bytes, inodes = 1000;
+/* --- room --- */
 
-	if (fstatvfs(j->open_fd, &v) < 0 || v.f_blocks == 0)
-		return -1;
-	bytes = (uint64_t)v.f_bavail * 1000 / v.f_blocks;
-	if (v.f_files > 0)
-		inodes = (uint64_t)v.f_favail * 1000 / v.f_files;
-	return (int)(bytes < inodes ? bytes : inodes);
+void journal_set_held(struct journal *j, journal_held_fn *fn, void *arg)
+{
+	space_set_held(j->space, fn, arg);
+}
+
+int journal_room(struct journal *j, err_t **err)
+{
+	return space_take(j->space, err);
+}
+
+bool journal_open_reserve(struct journal *j)
+{
+	return space_open_reserve(j->space);
+}
+
+void journal_space(struct journal *j, struct space_facts *ret)
+{
+	space_look(j->space, ret);
 }

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "core/loop.h"
 #include "executor/output.h"
+#include "executor/space.h"
 #include "executor/steps.h"
 
 struct journal;
@@ -23,6 +24,8 @@ struct journal_policy {
 	int64_t keep_max_ms;   /* acknowledged, in any case */
 	bool (*instance_gone)(void *arg, const char *iid);
 	void *arg;
+	uint64_t max_bytes;    /* of all entries; acknowledged ones go early to keep to it, then new commands are refused */
+	uint64_t min_free;     /* bytes that stay free on the file system, in the same way */
 };
 
 struct journal *journal_open(struct loop *l, int state_fd, const struct journal_policy *p, err_t **err);
@@ -37,7 +40,7 @@ int journal_log(struct journal *j, unsigned slot, err_t **err);
 /* The caller's record, malloc'ed. */
 char *journal_record(struct journal *j, unsigned slot, const struct steps *s, err_t **err);
 /* The end was acknowledged: the log goes to the archive, the slot is free. */
-int journal_ack(struct journal *j, const char *cid, unsigned slot, err_t **err);
+int journal_ack(struct journal *j, const struct steps *s, unsigned slot, err_t **err);
 /* Calls fn for each command that is in a slot; slots with torn logs are freed. A log that cannot be read at
  * present is an error: the caller must not go on without it. At start only. */
 int journal_recover(struct journal *j, void (*fn)(void *arg, unsigned slot, const struct steps *s), void *arg, err_t **err);
@@ -55,8 +58,16 @@ struct output *journal_output_fresh(struct journal *j, const struct steps *s, er
 /* The spool of stdin: open for reading and appending, made when absent. */
 int journal_spool(struct journal *j, const char *cid, err_t **err);
 void journal_spool_remove(struct journal *j, const char *cid);
-/* Free bytes and inodes of the file system, as permille of the whole (the smaller one). */
-int journal_free_permille(struct journal *j);
+
+/* --- room --- */
+/* Tells the bytes that entries hold which are not acknowledged, and how many commands are open. */
+typedef uint64_t journal_held_fn(void *arg, unsigned *ret_open);
+void journal_set_held(struct journal *j, journal_held_fn *fn, void *arg);
+/* Whether a new command may be taken on. ERR_NO_SPACE. */
+int journal_room(struct journal *j, err_t **err);
+/* A line could not be written: gives the bytes away that were set aside for that. True when trying again makes sense. */
+bool journal_open_reserve(struct journal *j);
+void journal_space(struct journal *j, struct space_facts *ret);
 
 /* "<cid>.<what>" */
 #define JOURNAL_NAME_SIZE (ID_SIZE + 8)

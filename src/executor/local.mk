@@ -6,6 +6,7 @@ libexecutor_a_SOURCES = \
 	src/executor/command_json.c src/executor/command_json.h \
 	src/executor/commands.c src/executor/commands.h src/executor/commands_priv.h \
 	src/executor/commands_call.c src/executor/commands_put.c \
+	src/executor/dues.c src/executor/dues.h \
 	src/executor/event.c src/executor/event.h \
 	src/executor/executor.h \
 	src/executor/feed.c src/executor/feed.h \
@@ -26,6 +27,7 @@ libexecutor_a_SOURCES = \
 	src/executor/res_instances.c src/executor/res_reports.c \
 	src/executor/routes.c \
 	src/executor/slots.c src/executor/slots.h \
+	src/executor/space.c src/executor/space.h \
 	src/executor/spec.c src/executor/spec.h \
 	src/executor/steps.c src/executor/steps.h \
 	src/executor/sweep.c src/executor/sweep.h \
@@ -43,7 +45,7 @@ paddock_executor_LDADD = $(EXECUTOR_LDADD)
 noinst_PROGRAMS += tests/lib/paddock-executor-unshare
 tests_lib_paddock_executor_unshare_SOURCES = src/executor/main.c tests/lib/unshare_provider.c
 tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)
-EXTRA_DIST += tests/integration/test_executor.py tests/lib/executor.py
+EXTRA_DIST += tests/integration/test_executor.py tests/integration/test_executor_room.py tests/lib/executor.py
 
 if HAVE_CMOCKA
 UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \

@@ -22,6 +22,7 @@
 #define BACKLOG 4096
 #define KEEP_MAX_MS (24 * 3600 * INT64_C(1000))
 #define LAG_TICK_MS 100
+#define LAG_TICK_IDLE_MS 5000
 #define WANT_FILES 65536
 
 /* --- the process --- */
@@ -112,12 +113,18 @@ struct lag {
 	struct executor *x;
 	struct loop_timer *timer;
 	int64_t due_us;
+	uint64_t requests;
 };
 
+/* Seldom while nobody asks for anything: an idle executor sleeps. */
 static void lag_arm(struct lag *l)
 {
-	l->due_us = clock_boot_us() + LAG_TICK_MS * 1000;
-	loop_timer_set(l->timer, LAG_TICK_MS);
+	uint64_t requests = l->x->http ? http_requests(l->x->http) : 0;
+	int64_t in_ms = requests != l->requests || commands_open(l->x->commands, NULL) ? LAG_TICK_MS : LAG_TICK_IDLE_MS;
+
+	l->requests = requests;
+	l->due_us = clock_boot_us() + in_ms * 1000;
+	loop_timer_set(l->timer, in_ms);
 }
 
 static void on_lag_tick(void *arg)
@@ -177,6 +184,8 @@ static int open_parts(struct executor *x, int state_fd, err_t **err)
 {
 	struct journal_policy keep = {
 		.keep_ms = config_int(x->config, "executor.journal_keep_ms"), .keep_max_ms = KEEP_MAX_MS, .instance_gone = instance_gone, .arg = x,
+		.max_bytes = (uint64_t)config_int(x->config, "executor.journal_max_bytes"),
+		.min_free = (uint64_t)config_int(x->config, "executor.min_free_bytes"),
 	};
 	struct commands_limits limits = limits_of(x->config);
 

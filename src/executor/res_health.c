@@ -13,7 +13,7 @@
 #include "executor/res.h"
 #include "executor/view.h"
 
-#define LOW_PERMILLE 50    /* free space of the journal's file system below which we are degraded */
+#define LOW_PERMILLE 50    /* free inodes or bytes of the journal's file system below which we are degraded */
 
 void res_healthz(struct executor *x, struct request *r)
 {
@@ -36,16 +36,32 @@ static bool all_ok(json_t *components)
 	return true;
 }
 
+/* "" when all is well. */
+static const char *room_hint(const struct space_facts *f)
+{
+	if (f->full && f->free < f->min_free)
+		return "new commands are refused: the disk is full ([executor] min_free_bytes)";
+	if (f->full)
+		return "new commands are refused: the journal is full of what is not recorded yet ([executor] journal_max_bytes)";
+	if (f->free < f->min_free)
+		return "the disk is full: outputs of recorded commands are removed early ([executor] min_free_bytes)";
+	if (f->free_permille >= 0 && f->free_permille < LOW_PERMILLE)
+		return "the state directory's file system is nearly full";
+	return "";
+}
+
 void res_health(struct executor *x, struct request *r)
 {
 	cleanup_free char *facts = instances_health(x->instances);
 	struct buf b = BUF_INIT(1u << 20);
-	int permille = journal_free_permille(x->journal);
-	bool room = permille < 0 || permille >= LOW_PERMILLE;
+	struct space_facts f;
+	const char *hint;
 	cleanup_json json_t *components = NULL;
 
-	buf_addf(&b, "[{\"name\":\"journal\",\"ok\":%s,\"hint\":\"%s\"}%s%s]", room ? "true" : "false",
-		room ? "" : "the state directory's file system is nearly full", facts && *facts ? "," : "", facts ? facts : "");
+	journal_space(x->journal, &f);
+	hint = room_hint(&f);
+	buf_addf(&b, "[{\"name\":\"journal\",\"ok\":%s,\"hint\":\"%s\"}%s%s]", *hint ? "false" : "true", hint, facts && *facts ? "," : "",
+		facts ? facts : "");
 	components = buf_failed(&b) ? NULL : json_parse(b.data, b.len, b.cap, 8, NULL);
 	if (!components) {
 		buf_free(&b);
@@ -92,6 +108,20 @@ static void instance_metrics(struct executor *x, struct buf *b)
 		buf_addf(b, "paddock_executor_instances{state=\"%s\"} %u\n", instance_state_name((enum instance_state)s), counts[s]);
 }
 
+static void space_metrics(struct executor *x, struct buf *b)
+{
+	struct space_facts f;
+
+	journal_space(x->journal, &f);
+	metric(b, "journal_held_bytes", "gauge", "Output of commands that are not acknowledged.", f.held);
+	metric(b, "journal_acknowledged_bytes", "gauge", "Logs and output of acknowledged commands.", f.acked);
+	metric(b, "journal_max_bytes", "gauge", "Cap of the two.", f.max_bytes);
+	metric(b, "journal_free_bytes", "gauge", "Free bytes of the state directory's file system.", f.free);
+	metric(b, "journal_full", "gauge", "1 while new commands are refused for lack of room.", f.full);
+	metric(b, "journal_refused_total", "counter", "Commands refused for lack of room.", f.refused);
+	metric(b, "journal_early_total", "counter", "Acknowledged commands whose output was removed before its time.", f.early);
+}
+
 void res_metrics(struct executor *x, struct request *r)
 {
 	struct buf b = BUF_INIT(64u << 10);
@@ -109,6 +139,7 @@ void res_metrics(struct executor *x, struct request *r)
 	metric(&b, "resident_bytes", "gauge", "Resident memory.", rss_bytes());
 	metric(&b, "uptime_seconds", "gauge", "Time since the start.", (uint64_t)(clock_boot_ms() - x->started_ms) / 1000);
 	metric(&b, "loop_lag_microseconds", "gauge", "Longest delay of the loop since the last reading.", (uint64_t)x->lag_max_us);
+	space_metrics(x, &b);
 	instance_metrics(x, &b);
 	x->lag_max_us = 0;
 	http_answer_buf(r, 200, "text/plain; version=0.0.4", &b);

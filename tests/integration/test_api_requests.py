@@ -206,6 +206,17 @@ def test_a_command_is_handed_to_nginx(api, accept, kind, view):
     assert api.executor.requests[command]["command"] == "echo hi"
 
 
+def test_a_full_journal_is_said_to_be_full(api):
+    run = api.post("/api/runs", {"thread_id": "full"}).json["id"]
+    api.executor.full = True
+    try:
+        for target in ("/api/execute", "/api/runs/%s/commands" % run):
+            a = api.post(target, {"command": "true"})
+            assert (a.status, a.code) == (507, "no_space"), a
+    finally:
+        api.executor.full = False
+
+
 def test_a_command_in_the_background(api):
     run = api.post("/api/runs", {"thread_id": "bg"}).json["id"]
     a = api.post("/api/runs/%s/commands" % run, {"argv": ["true"], "background": True, "keep_stdin": True, "env": {"A": "b"}})

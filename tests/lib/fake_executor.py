@@ -61,6 +61,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self._command(x, parts[2], parts[3:], query, body)
 
     def _command(self, x, cid, rest, query, body):
+        if self.command == "PUT" and x.full:
+            return self._answer(507, {"title": "Insufficient Storage", "status": 507, "detail": "the journal is full", "code": "no_space"})
         if self.command == "PUT":
             o = json.loads(body)
             with x.lock:
@@ -101,6 +103,7 @@ class FakeExecutor:
         self.path, self.lock, self.server = path, threading.Lock(), None
         self.calls, self.commands, self.requests, self.tickets, self.stdin, self.stdin_bytes = [], {}, {}, [], {}, {}
         self.delay_s = 0
+        self.full = False
         self.start()
 
     def start(self):

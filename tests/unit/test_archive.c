@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "executor/archive.h"
+#include "executor/dues.h"
 #include "executor/slots.h"
 
 static int scratch_dir(char path[128])
@@ -152,10 +153,55 @@ static void slots_come_back_empty(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
+/* --- what the sweep knows --- */
+
+static void note(struct dues *d, unsigned file, int64_t acked)
+{
+	char name[ARCHIVE_NAME];
+
+	snprintf(name, sizeof name, "%08x-%02x", 0x01900000 + file / 256, file % 256);
+	assert_int_equal(dues_note(d, name, acked, acked + 1000), 0);
+}
+
+static void in_the_order_of_their_last_acknowledgement(void **state)
+{
+	struct dues d = { NULL, 0, 0 };
+	char name[ARCHIVE_NAME];
+
+	(void)state;
+	assert_true(dues_next_ms(&d) == INT64_MAX);
+	for (unsigned i = 0; i < 1000; i++)
+		note(&d, i, i * 10);
+	assert_int_equal(d.n, 1000);
+	note(&d, 999, 20000);   /* once more: still one item */
+	assert_int_equal(d.n, 1000);
+	due_name(&d.items[999], name);
+	assert_string_equal(name, "01900003-e7");
+	assert_int_equal(dues_next_ms(&d), 1000);
+	dues_move_last(&d, 0, 30000, 31000);
+	due_name(&d.items[999], name);
+	assert_string_equal(name, "01900000-00");
+	assert_int_equal(dues_next_ms(&d), 1010);
+	for (size_t i = 0; i < d.n; i++)
+		d.items[i].dead = i % 100 != 0;
+	dues_compact(&d);
+	assert_int_equal(d.n, 10);
+	assert_true(d.alloc < 100);
+	note(&d, 5000, 1);      /* of a clock that was set back */
+	dues_sort(&d);
+	assert_int_equal(d.items[0].acked_ms, 1);
+	for (size_t i = 0; i < d.n; i++)
+		d.items[i].dead = 1;
+	assert_true(dues_next_ms(&d) == INT64_MAX);
+	dues_compact(&d);
+	assert_null(d.items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(slots_come_back_empty),
+		cmocka_unit_test(in_the_order_of_their_last_acknowledgement),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

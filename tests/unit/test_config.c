@@ -98,6 +98,8 @@ static void bad_files(void **state)
 		{ "[database]\nconninfo = user=x password=y\n", "database.conninfo", "password" },
 		{ "[service]\nnode = a/b\n", "service.node", "a-z" }, { "[api]\naccel_prefix = x/y\n", "api.accel_prefix", "/" },
 		{ "[service]\ninstance = A\n", "instance", "a-z" },
+		{ "[executor]\nstream_head_bytes = 9G\n", "executor.journal_max_bytes", "stream_tail_bytes" },
+		{ "[executor]\ntext_bytes = 9M\n", "executor.text_bytes", "1K to 8M" },   /* 12 bytes a byte: both streams, escaped; a page takes 128M */
 	};
 
 	(void)state;
