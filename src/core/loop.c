@@ -143,6 +143,12 @@ void loop_timer_set(struct loop_timer *t, int64_t in_ms)
 		event_add(&t->ev, &tv);
 }
 
+void loop_timer_now(struct loop_timer *t)
+{
+	event_del(&t->ev);
+	event_active(&t->ev, EV_TIMEOUT, 1);
+}
+
 void loop_timer_free(struct loop_timer *t)
 {
 	if (!t)

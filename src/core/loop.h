@@ -36,6 +36,9 @@ void loop_io_free(struct loop_io *io);       /* NULL is fine */
 
 struct loop_timer *loop_timer_new(struct loop *l, loop_timer_fn *fn, void *arg);
 void loop_timer_set(struct loop_timer *t, int64_t in_ms);   /* one shot, re-armed by another call; < 0 disarms */
+/* Runs it in this turn, after what is already due: to put a step behind others without another turn of the loop. A timer that does so again from
+ * its own function would keep the loop from its descriptors. Only from a callback. */
+void loop_timer_now(struct loop_timer *t);
 void loop_timer_free(struct loop_timer *t);  /* NULL is fine */
 
 int loop_signal(struct loop *l, int signo, loop_signal_fn *fn, void *arg);  /* for the loop's life; -1 out of memory or bad signal */

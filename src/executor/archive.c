@@ -14,6 +14,24 @@
 #include "base/str.h"
 #include "executor/steps.h"
 
+#define FILES_KNOWN 16     /* four seconds of ids */
+#define IDS_KNOWN 2048     /* of a file; of a larger one nothing is kept */
+
+/* A file that was used lately. */
+struct known {
+	char name[ARCHIVE_NAME];   /* "": none */
+	int fd;                    /* open for adding, or -1 */
+	uint64_t size;             /* of its whole entries */
+	char (*ids)[ID_SIZE];
+	size_t n, room;
+};
+
+struct archive {
+	int dirfd;
+	struct known known[FILES_KNOWN];
+	unsigned turn;             /* the one that makes room for the next */
+};
+
 void archive_name(char dst[ARCHIVE_NAME], const char *cid)
 {
 	memcpy(dst, cid, ARCHIVE_NAME - 1);
@@ -53,34 +71,125 @@ int archive_next(int fd, uint64_t *at, char cid[ID_SIZE], size_t *len)
 	return 1;
 }
 
-/* An executor that was killed while it added: known to be whole afterwards, so one look at each file is enough. */
-static int make_whole(int fd, const char *cid)
-{
-	static char looked_at[16][ARCHIVE_NAME];
-	static unsigned turn;
-	char name[ARCHIVE_NAME], other[ID_SIZE];
-	uint64_t at = 0;
-	size_t n;
+/* --- files that were used lately --- */
 
-	archive_name(name, cid);
-	for (size_t i = 0; i < 16; i++)
-		if (str_eq(looked_at[i], name))
-			return 0;
-	while (archive_next(fd, &at, other, &n) == 1)
-		;
-	memcpy(looked_at[turn++ % 16], name, sizeof name);
-	return ftruncate(fd, (off_t)at);
+static void forget(struct known *k)
+{
+	if (k->fd >= 0)
+		close(k->fd);
+	free(k->ids);
+	*k = (struct known){ .fd = -1 };
 }
 
-int archive_add(int dirfd, const char *cid, const void *log, size_t n, err_t **err)
+/* -1: no memory, or too many: the file is no longer known. */
+static int note(struct known *k, const char *cid)
+{
+	size_t room = k->room ? 2 * k->room : 16;
+	void *more;
+
+	if (k->n == k->room) {
+		more = room > IDS_KNOWN ? NULL : realloc(k->ids, room * sizeof *k->ids);
+		if (!more) {
+			forget(k);
+			return -1;
+		}
+		k->ids = more;
+		k->room = room;
+	}
+	memcpy(k->ids[k->n++], cid, ID_SIZE);
+	return 0;
+}
+
+/* What is in the file, up to a torn entry. */
+static int load(struct known *k, int fd)
+{
+	char cid[ID_SIZE];
+	size_t n;
+
+	while (archive_next(fd, &k->size, cid, &n) == 1)
+		if (note(k, cid) < 0)
+			return -1;
+	return 0;
+}
+
+/* The file that cid belongs to; NULL: it cannot be known. */
+static struct known *known_of(struct archive *a, const char *cid)
+{
+	char name[ARCHIVE_NAME];
+	cleanup_close int fd = -1;
+	struct known *k;
+
+	archive_name(name, cid);
+	for (size_t i = 0; i < FILES_KNOWN; i++)
+		if (str_eq(a->known[i].name, name))
+			return &a->known[i];
+	fd = file_open(a->dirfd, cid, O_RDONLY);
+	if (fd < 0 && errno != ENOENT)
+		return NULL;
+	k = &a->known[a->turn++ % FILES_KNOWN];
+	forget(k);
+	if (fd >= 0 && load(k, fd) < 0) {
+		a->turn--;
+		return NULL;
+	}
+	memcpy(k->name, name, sizeof name);
+	return k;
+}
+
+struct archive *archive_new(int dirfd, err_t **err)
+{
+	struct archive *a = calloc(1, sizeof *a);
+
+	if (!a) {
+		err_set(err, ERR_NO_MEMORY, NULL, "archive");
+		return NULL;
+	}
+	a->dirfd = dirfd;
+	for (size_t i = 0; i < FILES_KNOWN; i++)
+		a->known[i].fd = -1;
+	return a;
+}
+
+void archive_free(struct archive *a)
+{
+	if (!a)
+		return;
+	for (size_t i = 0; i < FILES_KNOWN; i++)
+		forget(&a->known[i]);
+	free(a);
+}
+
+void archive_forget(struct archive *a, const char *name)
+{
+	for (size_t i = 0; i < FILES_KNOWN; i++)
+		if (str_eq(a->known[i].name, name))
+			forget(&a->known[i]);
+}
+
+/* --- adding --- */
+
+/* Behind the whole entries: what an executor that was killed while it added has left there is cut off. */
+static int open_to_add(int dirfd, const char *cid, uint64_t *ret_size)
 {
 	cleanup_close int fd = file_open(dirfd, cid, O_RDWR | O_CREAT | O_APPEND);
-	cleanup_buf struct buf b = BUF_INIT(STEPS_FILE_MAX + 2 * ARCHIVE_HEADER);
+	char other[ID_SIZE];
 	struct stat st;
+	size_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	while ((uint64_t)st.st_size > *ret_size && archive_next(fd, ret_size, other, &n) == 1)
+		;
+	if ((uint64_t)st.st_size > *ret_size && ftruncate(fd, (off_t)*ret_size) < 0)
+		return -1;
+	return steal_fd(&fd);
+}
+
+static int append(int fd, uint64_t size, const char *cid, const void *log, size_t n, err_t **err)
+{
+	cleanup_buf struct buf b = BUF_INIT(STEPS_FILE_MAX + 2 * ARCHIVE_HEADER);
 	int e;
 
-	if (fd < 0 || make_whole(fd, cid) < 0 || fstat(fd, &st) < 0)
-		return err_sys(err, errno, "archive of %s", cid);
 	buf_addf(&b, "entry %s %10zu\n", cid, n);
 	buf_add(&b, log, n);
 	if (buf_failed(&b))
@@ -88,10 +197,37 @@ int archive_add(int dirfd, const char *cid, const void *log, size_t n, err_t **e
 	if (io_write_full(fd, b.data, b.len) == 0)
 		return 0;
 	e = errno;
-	if (ftruncate(fd, st.st_size) < 0)
+	if (ftruncate(fd, (off_t)size) < 0)
 		return err_sys(err, errno, "archive of %s is torn", cid);
 	return err_sys(err, e, "archive of %s", cid);
 }
+
+int archive_add(struct archive *a, const char *cid, const void *log, size_t n, err_t **err)
+{
+	struct known *k = known_of(a, cid);
+	cleanup_close int own = -1;
+	uint64_t size = k ? k->size : 0;
+	int fd = k ? k->fd : -1;
+
+	if (fd < 0) {
+		fd = open_to_add(a->dirfd, cid, &size);
+		if (fd < 0)
+			return err_sys(err, errno, "archive of %s", cid);
+		*(k ? &k->fd : &own) = fd;
+	}
+	if (append(fd, size, cid, log, n, err) < 0) {
+		if (k)
+			forget(k);   /* looked at again: it may be torn */
+		return -1;
+	}
+	if (k) {
+		k->size = size + ARCHIVE_HEADER + n;
+		(void)note(k, cid);
+	}
+	return 0;
+}
+
+/* --- looking --- */
 
 /* The place of cid's log in the open file; 0 when it is not there. */
 static uint64_t find(int fd, const char *cid, size_t *len)
@@ -105,17 +241,21 @@ static uint64_t find(int fd, const char *cid, size_t *len)
 	return 0;
 }
 
-bool archive_has(int dirfd, const char *cid)
+bool archive_has(struct archive *a, const char *cid)
 {
-	cleanup_close int fd = file_open(dirfd, cid, O_RDONLY);
+	const struct known *k = known_of(a, cid);
+	cleanup_close int fd = k ? -1 : file_open(a->dirfd, cid, O_RDONLY);
 	size_t n;
 
+	for (size_t i = 0; k && i < k->n; i++)
+		if (str_eq(k->ids[i], cid))
+			return true;
 	return fd >= 0 && find(fd, cid, &n) > 0;
 }
 
-int archive_read(int dirfd, const char *cid, char **ret, size_t *ret_len, err_t **err)
+int archive_read(struct archive *a, const char *cid, char **ret, size_t *ret_len, err_t **err)
 {
-	cleanup_close int fd = file_open(dirfd, cid, O_RDONLY);
+	cleanup_close int fd = file_open(a->dirfd, cid, O_RDONLY);
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 	uint64_t at = fd < 0 ? 0 : find(fd, cid, &n);

@@ -13,6 +13,38 @@
 #include "executor/commands_priv.h"
 
 #define END_RETRY_MS 500
+#define LOGS_KEPT 256   /* open logs of ended commands */
+
+/* --- the log of an ended command --- */
+
+/* It is read again when the end is acknowledged, milliseconds later as a rule. To close it would also cost a write to the disk, which emptying the slot
+ * then waits for: ext4 sends what was written to a truncated file out when it is closed. */
+static void log_keep(struct command *c)
+{
+	if (c->cs->n_logs < LOGS_KEPT) {
+		c->cs->n_logs++;
+		return;
+	}
+	close(c->log_fd);
+	c->log_fd = -1;
+}
+
+int command_log_take(struct command *c)
+{
+	if (c->ended && c->log_fd >= 0)
+		c->cs->n_logs--;
+	return steal_fd(&c->log_fd);
+}
+
+static void log_close(struct command *c)
+{
+	int fd = command_log_take(c);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* --- the command --- */
 
 static void live_free(struct live *v)
 {
@@ -23,9 +55,7 @@ static void live_free(struct live *v)
 	output_unref(v->o);
 	spec_free(v->spec);
 	feed_close(&v->feed);
-	loop_timer_free(v->retry);
-	if (v->log_fd >= 0)
-		close(v->log_fd);
+	loop_timer_free(v->again);
 	free(v);
 }
 
@@ -40,6 +70,7 @@ struct command *command_new_ended(struct commands *cs, unsigned slot, const stru
 	}
 	c->cs = cs;
 	c->slot = slot;
+	c->log_fd = -1;
 	c->st = *st;
 	c->ended = true;
 	report_init(&c->report, REPORT_COMMAND, c->node.id);
@@ -59,7 +90,8 @@ struct command *command_new(struct commands *cs, unsigned slot, const struct ste
 		close(log_fd);
 		return NULL;
 	}
-	*v = (struct live){ .c = c, .log_fd = log_fd, .spec = spec };
+	*v = (struct live){ .c = c, .spec = spec };
+	c->log_fd = log_fd;
 	list_init(&v->node);
 	feed_init(&v->feed);
 	v->feed.eof = st->stdin_eof;
@@ -81,6 +113,7 @@ void command_free(struct command *c)
 	if (c->live && !list_empty(&c->live->node))
 		c->cs->n_open--;
 	live_free(c->live);
+	log_close(c);
 	report_drop(c->cs->reports, &c->report);
 	idmap_del(&c->cs->map, &c->node);
 	free(c->record);
@@ -101,62 +134,72 @@ static void log_end(const struct command *c)
 		"error", start_error_code(st->end.error), "code", code, "bytes", bytes, "dur_ms", ms, NULL);
 }
 
-/* What stays of a command whose end is written: its pipes, while background children hold them. */
+/* What stays of a command whose end is settled: its pipes, while background children hold them. */
 static void release(struct command *c)
 {
 	struct live *v = c->live;
 
 	if (c->st.stdin_open)
 		journal_spool_remove(c->cs->journal, c->node.id);
+	log_keep(c);
 	list_del(&v->node);
 	c->cs->n_open--;
+	v->ending = false;
 	if (!v->pump) {
 		live_free(v);
 		c->live = NULL;
 		return;
 	}
-	pump_pour(v->pump);
 	output_unref(v->o);
 	v->o = NULL;
 	spec_free(v->spec);
 	v->spec = NULL;
 	feed_close(&v->feed);
-	close(v->log_fd);
-	v->log_fd = -1;
+}
+
+/* Those who wait for the end have it. */
+static void settle(struct command *c)
+{
+	log_end(c);
+	if (c->st.handed_ms)
+		(void)instances_exec_ack(c->cs->instances, c->st.instance, c->node.id, NULL);   /* lost with the connection: asked for again */
+	release(c);
+	c->report.version = COMMAND_VERSION_ENDED;
+	report_now(c->cs->reports, &c->report);
 }
 
 static void write_end(struct command *c)
 {
 	struct live *v = c->live;
-	struct output *o = v->o;
 	cleanup_err err_t *e = NULL;
 
-	if (steps_end(v->log_fd, &c->st, &v->end, &e) < 0) {
+	if (steps_end(c->log_fd, &c->st, &v->end, &e) < 0) {
 		if (err_code(e) == ERR_NO_SPACE)
 			(void)journal_open_reserve(c->cs->journal);
 		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
 		c->st.ended = false;
-		loop_timer_set(v->retry, END_RETRY_MS);
+		loop_timer_set(v->again, END_RETRY_MS);
 		return;
 	}
 	FAULT_POINT("command_end_written");
 	c->ended = true;
-	log_end(c);
-	if (c->st.handed_ms)
-		(void)instances_exec_ack(c->cs->instances, c->st.instance, c->node.id, NULL);   /* lost with the connection: asked for again */
-	output_ref(o);
-	release(c);
-	c->report.version = COMMAND_VERSION_ENDED;
-	report_now(c->cs->reports, &c->report);
-	output_tell(o);
-	output_unref(o);
+	if (v->pump)
+		pump_pour(v->pump);
+	output_tell(v->o);
+	if (v->again)
+		loop_timer_now(v->again);   /* behind the answers that are due now */
+	else
+		settle(c);
 }
 
-static void on_retry(void *arg)
+static void on_again(void *arg)
 {
 	struct command *c = arg;
 
-	write_end(c);
+	if (c->ended)
+		settle(c);
+	else
+		write_end(c);
 }
 
 static void finish(struct command *c, const struct outcome *end)
@@ -174,7 +217,7 @@ static void finish(struct command *c, const struct outcome *end)
 		v->end.bytes[s] = output_bytes(v->o, (enum output_stream)s);
 		v->end.truncated[s] = output_truncated(v->o, (enum output_stream)s);
 	}
-	v->retry = loop_timer_new(c->cs->loop, on_retry, c);
+	v->again = loop_timer_new(c->cs->loop, on_again, c);
 	write_end(c);
 }
 
@@ -225,7 +268,7 @@ static void on_closed(void *arg)
 
 	pump_free(c->live->pump);
 	c->live->pump = NULL;
-	if (!c->ended)
+	if (!c->ended || c->live->ending)
 		return;
 	live_free(c->live);
 	c->live = NULL;
@@ -249,7 +292,7 @@ void command_start(struct command *c)
 		finish_cancelled(c, false);
 		return;
 	}
-	if (c->st.handed_ms == 0 && steps_handed(v->log_fd, &c->st, &e) < 0) {
+	if (c->st.handed_ms == 0 && steps_handed(c->log_fd, &c->st, &e) < 0) {
 		log_kv(LOG_ERROR, "command_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 		finish_not_started(c, START_EXEC_FAILED);
 		return;
@@ -274,17 +317,16 @@ static void push_stdin(struct command *c)
 
 static void note_start(struct command *c, const struct exec_started *s)
 {
-	struct live *v = c->live;
 	cleanup_err err_t *e = NULL;
 	char pg[16];
 
 	if (c->st.started_ms)
 		return;
 	int64_t now = clock_wall_ms(), at = s->started_wall_ms > 0 && s->started_wall_ms < now ? s->started_wall_ms : now;
-	if (steps_started(v->log_fd, &c->st, at, s->pgid, &e) < 0)
+	if (steps_started(c->log_fd, &c->st, at, s->pgid, &e) < 0)
 		log_kv(LOG_WARN, "command_start_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 	(void)str_fmt(pg, sizeof pg, "%d", s->pgid);
-	log_kv(LOG_INFO, "command_started", "command", c->node.id, "instance", c->st.instance, "pg", pg, NULL);
+	log_kv(LOG_DEBUG, "command_started", "command", c->node.id, "instance", c->st.instance, "pg", pg, NULL);
 	c->report.version = COMMAND_VERSION_STARTED;
 	report_later(c->cs->reports, &c->report);
 }
@@ -374,9 +416,7 @@ void command_instance_over(struct command *c, enum instance_state s)
 
 int command_kill(struct command *c, enum reason why, err_t **err)
 {
-	struct live *v = c->live;
-
-	if (c->st.kill == REASON_NONE && steps_kill(v->log_fd, &c->st, why, err) < 0)
+	if (c->st.kill == REASON_NONE && steps_kill(c->log_fd, &c->st, why, err) < 0)
 		c->st.kill = why;   /* not on disk: only a restart before the end would forget it */
 	if (c->st.handed_ms == 0) {
 		finish_cancelled(c, false);

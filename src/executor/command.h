@@ -23,16 +23,15 @@ struct commands;
 struct live {
 	struct list node;          /* in commands->open until the end is written */
 	struct command *c;
-	int log_fd;
 	struct spec *spec;         /* until the agent has started it; NULL after a restart */
 	struct output *o;
 	struct pump *pump;
 	struct feed feed;
 	bool told;                 /* the agent named it in its present connection */
 	bool over_limit;
-	bool ending;               /* the end could not be written yet: retried */
+	bool ending;               /* until its end is written, and settled a moment later */
 	struct outcome end;
-	struct loop_timer *retry;
+	struct loop_timer *again;  /* while ending: tries to write the end once more, or settles it */
 };
 
 struct command {
@@ -40,6 +39,7 @@ struct command {
 	struct commands *cs;
 	struct steps st;
 	unsigned slot;             /* of its log; free when acked */
+	int log_fd;                /* -1: not open, for it has ended (see log_keep() in command.c) */
 	char *record;              /* as it came, when it is small; else NULL: it is read from the journal */
 	struct report report;
 	bool ended;
@@ -51,6 +51,8 @@ enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };
 
 /* spec: of a new command; NULL: found in the journal. Takes over spec and log_fd. NULL: out of memory, both are released. */
 struct command *command_new(struct commands *cs, unsigned slot, const struct steps *st, struct spec *spec, int log_fd, err_t **err);
+/* Its log's descriptor, or -1; the caller's from now on. */
+int command_log_take(struct command *c);
 struct command *command_new_ended(struct commands *cs, unsigned slot, const struct steps *st, err_t **err);
 void command_free(struct command *c);   /* takes it out of every list; the journal is untouched */
 

@@ -57,7 +57,7 @@ int commands_stdin(struct commands *cs, const char *cid, const void *p, size_t n
 		return err_set(err, ERR_CONFLICT, "not_running", "standard input is closed");
 	if (n > 0 && feed_add(&v->feed, p, n, cs->limits.stdin_bytes, err) < 0)
 		return -1;
-	if (eof && steps_stdin_eof(v->log_fd, &c->st, err) < 0)
+	if (eof && steps_stdin_eof(c->log_fd, &c->st, err) < 0)
 		return -1;
 	v->feed.eof = eof;
 	if (v->c->st.started_ms && feed_push(&v->feed, cs->instances, v->c->st.instance, cid) < 0)
@@ -82,7 +82,7 @@ void commands_ack(struct commands *cs, const char *cid, uint64_t version)
 	report_drop(cs->reports, &c->report);
 	if (!c->ended)
 		return;
-	if (journal_ack(cs->journal, &c->st, c->slot, &e) < 0) {
+	if (journal_ack(cs->journal, &c->st, c->slot, command_log_take(c), &e) < 0) {
 		log_kv(LOG_ERROR, "command_ack_not_written", "command", cid, "err", err_message(e), NULL);
 		report_now(cs->reports, &c->report);
 		return;

@@ -14,6 +14,7 @@ struct commands {
 	struct idmap map;
 	struct list open;              /* live.node */
 	unsigned n_open;
+	unsigned n_logs;               /* of ended commands, kept open */
 	struct loop_timer *feed_again;
 };
 

@@ -270,9 +270,9 @@ void request_wake(struct request *r)
 	loop_timer_set(r->timer, -1);
 	MHD_resume_connection(r->conn);
 	r->http->resumed = true;
-	/* With a loop of ours the library does not wake itself: the next turn does. */
+	/* With a loop of ours the library does not wake itself. */
 	if (r->http->due != 0)
-		loop_timer_set(r->http->timer, 0);
+		loop_timer_now(r->http->timer);
 	r->http->due = 0;
 }
 

@@ -22,6 +22,7 @@ struct journal {
 	int acked_fd;     /* <state>/acked */
 	int output_fd;    /* <state>/output */
 	struct slots *slots;
+	struct archive *archive;
 	struct sweep *sweep;
 	struct space *space;
 };
@@ -47,7 +48,8 @@ struct journal *journal_open(struct loop *l, int state_fd, const struct journal_
 	*j = (struct journal){ .open_fd = -1, .acked_fd = -1, .output_fd = -1 };
 	if ((j->open_fd = dir_open(state_fd, "journal", err)) < 0 || (j->acked_fd = dir_open(state_fd, "acked", err)) < 0 ||
 	    (j->output_fd = dir_open(state_fd, "output", err)) < 0 || !(j->slots = slots_new(j->open_fd, err)) ||
-	    !(j->sweep = sweep_new(l, j->acked_fd, j->output_fd, p, err)) || !(j->space = space_new(l, state_fd, j->sweep, p, err))) {
+	    !(j->archive = archive_new(j->acked_fd, err)) || !(j->sweep = sweep_new(l, j->archive, j->acked_fd, j->output_fd, p, err)) ||
+	    !(j->space = space_new(l, state_fd, j->sweep, p, err))) {
 		journal_free(j);
 		return NULL;
 	}
@@ -60,6 +62,7 @@ void journal_free(struct journal *j)
 		return;
 	space_free(j->space);
 	sweep_free(j->sweep);
+	archive_free(j->archive);
 	slots_free(j->slots);
 	for (int i = 0; i < 3; i++) {
 		int fd = i == 0 ? j->open_fd : i == 1 ? j->acked_fd : j->output_fd;
@@ -159,15 +162,15 @@ static int archive(struct journal *j, const char *cid, const char *text, size_t 
 {
 	cleanup_err err_t *e = NULL;
 
-	if (archive_add(j->acked_fd, cid, text, n, &e) == 0 ||
-	    (err_code(e) == ERR_NO_SPACE && space_open_reserve(j->space) && archive_add(j->acked_fd, cid, text, n, NULL) == 0))
+	if (archive_add(j->archive, cid, text, n, &e) == 0 ||
+	    (err_code(e) == ERR_NO_SPACE && space_open_reserve(j->space) && archive_add(j->archive, cid, text, n, NULL) == 0))
 		return 0;
 	return err_move(err, steal_ptr(&e));
 }
 
-int journal_ack(struct journal *j, const struct steps *s, unsigned slot, err_t **err)
+int journal_ack(struct journal *j, const struct steps *s, unsigned slot, int log_fd, err_t **err)
 {
-	cleanup_close int fd = slots_open(j->slots, slot, err);
+	cleanup_close int fd = log_fd >= 0 ? log_fd : slots_open(j->slots, slot, err);
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 
@@ -217,7 +220,7 @@ int journal_recover(struct journal *j, void (*fn)(void *arg, unsigned slot, cons
 
 bool journal_acked(struct journal *j, const char *cid)
 {
-	return archive_has(j->acked_fd, cid);
+	return archive_has(j->archive, cid);
 }
 
 int journal_read(struct journal *j, const char *cid, struct steps *ret, char **ret_record, err_t **err)
@@ -225,7 +228,7 @@ int journal_read(struct journal *j, const char *cid, struct steps *ret, char **r
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 
-	if (archive_read(j->acked_fd, cid, &text, &n, err) < 0)
+	if (archive_read(j->archive, cid, &text, &n, err) < 0)
 		return -1;
 	if (steps_parse(text, n, ret, err) < 0)
 		return err_wrap(err, "archive of %s", cid);

@@ -39,8 +39,8 @@ void journal_discard(struct journal *j, const char *cid, unsigned slot, int log_
 int journal_log(struct journal *j, unsigned slot, err_t **err);
 /* The caller's record, malloc'ed. */
 char *journal_record(struct journal *j, unsigned slot, const struct steps *s, err_t **err);
-/* The end was acknowledged: the log goes to the archive, the slot is free. */
-int journal_ack(struct journal *j, const struct steps *s, unsigned slot, err_t **err);
+/* The end was acknowledged: the log goes to the archive, the slot is free. Takes log_fd (-1: not open). */
+int journal_ack(struct journal *j, const struct steps *s, unsigned slot, int log_fd, err_t **err);
 /* Calls fn for each command that is in a slot; slots with torn logs are freed. A log that cannot be read at
  * present is an error: the caller must not go on without it. At start only. */
 int journal_recover(struct journal *j, void (*fn)(void *arg, unsigned slot, const struct steps *s), void *arg, err_t **err);

@@ -25,6 +25,7 @@
 #define BLOCK 512                   /* what st_blocks counts in */
 
 struct sweep {
+	struct archive *archive;
 	int acked_fd, output_fd;
 	struct journal_policy policy;
 	struct loop_timer *timer;
@@ -113,6 +114,8 @@ static void file_done(struct sweep *s)
 {
 	struct stat st;
 
+	if (!s->baring)
+		archive_forget(s->archive, s->name);
 	if (!s->baring && fstat(s->fd, &st) == 0 && drop(s->acked_fd, s->name))
 		gave(s, (uint64_t)st.st_size);
 	close(s->fd);
@@ -405,7 +408,7 @@ static int walk_open(struct sweep *s, err_t **err)
 	return -1;
 }
 
-struct sweep *sweep_new(struct loop *l, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err)
+struct sweep *sweep_new(struct loop *l, struct archive *a, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err)
 {
 	struct sweep *s = calloc(1, sizeof *s);
 
@@ -413,7 +416,7 @@ struct sweep *sweep_new(struct loop *l, int acked_fd, int output_fd, const struc
 		err_set(err, ERR_NO_MEMORY, NULL, "journal sweep");
 		return NULL;
 	}
-	*s = (struct sweep){ .fd = -1, .acked_fd = acked_fd, .output_fd = output_fd, .policy = *p };
+	*s = (struct sweep){ .fd = -1, .archive = a, .acked_fd = acked_fd, .output_fd = output_fd, .policy = *p };
 	s->timer = loop_timer_new(l, on_timer, s);
 	if (!s->timer)
 		err_set(err, ERR_NO_MEMORY, NULL, "journal sweep");

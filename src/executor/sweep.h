@@ -9,11 +9,13 @@
 #include "base/err.h"
 #include "core/loop.h"
 
+struct archive;
+struct archive;
 struct sweep;
 struct journal_policy;
 
-/* The directories of acknowledged logs and of outputs are borrowed, *p is copied. */
-struct sweep *sweep_new(struct loop *l, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err);
+/* The archive, its directory and that of outputs are borrowed, *p is copied. */
+struct sweep *sweep_new(struct loop *l, struct archive *a, int acked_fd, int output_fd, const struct journal_policy *p, err_t **err);
 void sweep_free(struct sweep *s);   /* NULL is fine */
 /* The log of cid, of so many bytes, went to the archive; has_output: it may have files of output. */
 void sweep_acked(struct sweep *s, const char *cid, uint64_t log_bytes, bool has_output);

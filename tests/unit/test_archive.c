@@ -27,26 +27,28 @@ static void added_and_found(void **state)
 {
 	char path[128], cid[ID_SIZE], log[64], *got = NULL;
 	int dir = scratch_dir(path);
+	struct archive *a = archive_new(dir, NULL);
 	size_t n = 0;
 
 	(void)state;
 	for (int i = 0; i < 50; i++) {
 		id_of(cid, "0190aaaa-ab01", i);
-		assert_false(archive_has(dir, cid));
+		assert_false(archive_has(a, cid));
 		snprintf(log, sizeof log, "line %d\nentry x\n", i);
-		assert_int_equal(archive_add(dir, cid, log, strlen(log), NULL), 0);
+		assert_int_equal(archive_add(a, cid, log, strlen(log), NULL), 0);
 	}
 	for (int i = 0; i < 50; i++) {
 		id_of(cid, "0190aaaa-ab01", i);
 		snprintf(log, sizeof log, "line %d\nentry x\n", i);
-		assert_true(archive_has(dir, cid));
-		assert_int_equal(archive_read(dir, cid, &got, &n, NULL), 0);
+		assert_true(archive_has(a, cid));
+		assert_int_equal(archive_read(a, cid, &got, &n, NULL), 0);
 		assert_int_equal(n, strlen(log));
 		assert_string_equal(got, log);
 		free(got);
 	}
 	id_of(cid, "0190aaaa-ac01", 1);
-	assert_int_equal(archive_read(dir, cid, &got, &n, NULL), -1);
+	assert_int_equal(archive_read(a, cid, &got, &n, NULL), -1);
+	archive_free(a);
 	unlinkat(dir, "0190aaaa-ab", 0);
 	close(dir);
 	assert_int_equal(rmdir(path), 0);
@@ -57,12 +59,13 @@ static void cut_at_every_byte(void **state)
 {
 	char path[128], cid[ID_SIZE];
 	int dir = scratch_dir(path);
+	struct archive *a = archive_new(dir, NULL);
 	struct stat st;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		id_of(cid, "0190bbbb-0101", i);
-		assert_int_equal(archive_add(dir, cid, "some log\n", 9, NULL), 0);
+		assert_int_equal(archive_add(a, cid, "some log\n", 9, NULL), 0);
 	}
 	assert_int_equal(fstatat(dir, "0190bbbb-01", &st, 0), 0);
 	for (off_t size = st.st_size; size >= 0; size--) {
@@ -71,22 +74,74 @@ static void cut_at_every_byte(void **state)
 
 		assert_int_equal(ftruncate(fd, size), 0);
 		close(fd);
+		archive_free(a);   /* as another process would find it */
+		a = archive_new(dir, NULL);
 		for (int i = 0; i < 3; i++) {
 			id_of(cid, "0190bbbb-0101", i);
-			assert_int_equal(archive_has(dir, cid), size >= (i + 1) * (ARCHIVE_HEADER + 9));
+			assert_int_equal(archive_has(a, cid), size >= (i + 1) * (ARCHIVE_HEADER + 9));
 		}
-		/* as another process would find it: under a name that this one has not looked at yet */
 		snprintf(head, sizeof head, "0190%04x-0101", (unsigned)size);
 		head[11] = '\0';
 		assert_int_equal(linkat(dir, "0190bbbb-01", dir, head, 0), 0);
 		head[11] = '0';
 		id_of(cid, head, 9);
-		assert_int_equal(archive_add(dir, cid, "new\n", 4, NULL), 0);
-		assert_true(archive_has(dir, cid));
+		assert_int_equal(archive_add(a, cid, "new\n", 4, NULL), 0);
+		assert_true(archive_has(a, cid));
 		head[11] = '\0';
 		unlinkat(dir, head, 0);
 	}
+	archive_free(a);
 	unlinkat(dir, "0190bbbb-01", 0);
+	close(dir);
+	assert_int_equal(rmdir(path), 0);
+}
+
+static void file_of(char dst[ID_SIZE], int file)
+{
+	char head[ID_SIZE];
+
+	snprintf(head, sizeof head, "0190cccc-%02x01", (unsigned)file);
+	id_of(dst, head, 1);
+}
+
+/* More files than are kept in mind, a file with more ids than are kept in mind, one that was removed. */
+static void beyond_what_is_known(void **state)
+{
+	char path[128], cid[ID_SIZE], name[ARCHIVE_NAME];
+	int dir = scratch_dir(path);
+	struct archive *a = archive_new(dir, NULL);
+
+	(void)state;
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 40; i++) {
+			file_of(cid, i);
+			assert_int_equal(archive_has(a, cid), round);
+			assert_int_equal(archive_add(a, cid, "log\n", 4, NULL), 0);
+			assert_true(archive_has(a, cid));
+		}
+	for (int i = 0; i < 2100; i++) {
+		id_of(cid, "0190cccc-ff01", i);
+		assert_false(archive_has(a, cid));
+		assert_int_equal(archive_add(a, cid, "log\n", 4, NULL), 0);
+	}
+	for (int i = 0; i < 2101; i += 300) {
+		id_of(cid, "0190cccc-ff01", i);
+		assert_int_equal(archive_has(a, cid), i < 2100);
+	}
+	file_of(cid, 39);
+	memcpy(name, cid, sizeof name);
+	name[sizeof name - 1] = '\0';
+	archive_forget(a, name);
+	assert_int_equal(unlinkat(dir, name, 0), 0);
+	assert_false(archive_has(a, cid));
+	assert_int_equal(archive_add(a, cid, "log\n", 4, NULL), 0);
+	assert_true(archive_has(a, cid));
+	archive_free(a);
+	for (int i = 0; i < 256; i++) {
+		file_of(cid, i);
+		memcpy(name, cid, sizeof name - 1);
+		unlinkat(dir, name, 0);
+	}
 	close(dir);
 	assert_int_equal(rmdir(path), 0);
 }
@@ -200,7 +255,8 @@ static void in_the_order_of_their_last_acknowledgement(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(slots_come_back_empty),
+		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(beyond_what_is_known),
+		cmocka_unit_test(slots_come_back_empty),
 		cmocka_unit_test(in_the_order_of_their_last_acknowledgement),
 	};
 

@@ -48,6 +48,47 @@ static void timers(void **state)
 	loop_timer_free(NULL);
 }
 
+static struct loop_timer *behind;
+static int order[3], n_order;
+
+static void on_first(void *arg)
+{
+	(void)arg;
+	order[n_order++] = 1;
+	loop_timer_set(behind, 10000);   /* what follows counts */
+	loop_timer_now(behind);
+}
+
+static void on_second(void *arg)
+{
+	(void)arg;
+	order[n_order++] = 2;
+}
+
+static void on_behind(void *arg)
+{
+	order[n_order++] = 3;
+	loop_timer_free(behind);
+	stop(arg);
+}
+
+/* In the same turn, behind what was due already. */
+static void a_timer_of_this_turn(void **state)
+{
+	struct loop_timer *first = loop_timer_new(loop, on_first, NULL), *second = loop_timer_new(loop, on_second, NULL);
+
+	(void)state;
+	behind = loop_timer_new(loop, on_behind, NULL);
+	loop_timer_set(first, 0);
+	loop_timer_set(second, 0);
+	assert_int_equal(loop_run(loop, NULL), 0);
+	assert_int_equal(n_order, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(order[i], i + 1);
+	loop_timer_free(first);
+	loop_timer_free(second);
+}
+
 static void stop_before_run(void **state)
 {
 	(void)state;
@@ -231,7 +272,8 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(timers, setup, teardown), cmocka_unit_test_setup_teardown(stop_before_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(timers, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_timer_of_this_turn, setup, teardown), cmocka_unit_test_setup_teardown(stop_before_run, setup, teardown),
 		cmocka_unit_test_setup_teardown(descriptors, setup, teardown), cmocka_unit_test_setup_teardown(signals, setup, teardown),
 		cmocka_unit_test_setup_teardown(children, setup, teardown),
 		cmocka_unit_test_setup_teardown(forgotten_children_are_reaped, setup, teardown),
