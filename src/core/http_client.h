@@ -1,10 +1,11 @@
 /* http_client.h - HTTP requests over a Unix socket by libcurl, blocking (workers, ctl) and on the loop (executor -> engine).
  *
- * A connection is kept between requests (POST opens its own: it must never be sent twice). No redirects, no proxies, no environment.
+ * A connection is kept between requests (a POST that is not repeatable opens its own: it must never be sent twice). No redirects, no proxies, no environment.
  * The answer's body is capped. */
 #ifndef PADDOCK_CORE_HTTP_CLIENT_H
 #define PADDOCK_CORE_HTTP_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct http_req {
 	const char *request_id;    /* sent as X-Request-Id; NULL for none */
 	int64_t timeout_ms;        /* whole request; > 0 */
 	size_t max_answer;         /* bytes */
+	bool repeatable;           /* of a POST: no harm when it arrives twice, as all other methods may */
 };
 
 struct http_answer {

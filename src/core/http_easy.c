@@ -120,8 +120,8 @@ static int set_method(struct http_easy *e, const struct http_req *r)
 	if (rc || curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, r->method))
 		return -1;
 	/* libcurl silently sends a request again when a kept connection dies before the answer. That is right for methods
-	 * that may be repeated; POST gets a connection of its own. */
-	return curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, str_eq(r->method, "POST") ? 1L : 0L) ? -1 : 0;
+	 * that may be repeated; any other POST gets a connection of its own. */
+	return curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, str_eq(r->method, "POST") && !r->repeatable ? 1L : 0L) ? -1 : 0;
 }
 
 int http_easy_prepare(struct http_easy *e, const struct http_req *r, err_t **err)

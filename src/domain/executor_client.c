@@ -127,6 +127,15 @@ static int call_json(struct executor_client *x, const char *method, const char *
 	return call(x, &(struct http_req){ .method = method, .path = path, .body = text, .body_len = n, .timeout_ms = ms }, ret, err);
 }
 
+/* A POST that may arrive twice: it goes over the kept connection. */
+static int post_repeatable(struct executor_client *x, const char *path, json_t *body, json_t **ret, err_t **err)
+{
+	size_t n = 0;
+	const char *text = json_text(body, &n);
+	struct http_req r = { .method = "POST", .path = path, .body = text, .body_len = n, .timeout_ms = CALL_MS, .repeatable = true };
+	return text ? call(x, &r, ret, err) : err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+}
+
 #define PATH_SIZE 160
 
 int executor_client_command_put(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err)
@@ -151,14 +160,14 @@ int executor_client_commands_query(struct executor_client *x, const char *const 
 		json_object_array_add(list, json_object_new_string(ids[i]));
 	if (!o || !list || json_add(o, "ids", list) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
-	return call_json(x, "POST", "/v1/commands/query", o, CALL_MS, ret, err);
+	return post_repeatable(x, "/v1/commands/query", o, ret, err);
 }
 
 int executor_client_ticket(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err)
 {
 	char path[PATH_SIZE];
 	(void)str_fmt(path, sizeof path, "/v1/commands/%s/tickets", cid);
-	return call_json(x, "POST", path, body, CALL_MS, ret, err);
+	return post_repeatable(x, path, body, ret, err);
 }
 
 int executor_client_stdin(struct executor_client *x, const char *cid, const void *p, size_t n, bool eof, json_t **ret, err_t **err)
@@ -221,7 +230,7 @@ int executor_client_ack(struct executor_client *x, json_t *keys, err_t **err)
 	cleanup_json json_t *o = json_object_new_object();
 	if (!o || json_add(o, "keys", json_object_get(keys)) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
-	return call_json(x, "POST", "/v1/reports/ack", o, CALL_MS, NULL, err);
+	return post_repeatable(x, "/v1/reports/ack", o, NULL, err);
 }
 
 int executor_client_health(struct executor_client *x, json_t **ret, err_t **err)

@@ -194,6 +194,20 @@ static int connections(struct http_client *c, const char *method)
 	return n;
 }
 
+static int connections_repeatable(struct http_client *c)
+{
+	struct http_req r = req("POST", "/connections");
+	struct http_answer a;
+	enum err_code code;
+	int n;
+
+	r.repeatable = true;
+	assert_int_equal(get(c, &r, &a, &code), 0);
+	n = (int)strtol(buf_str(&a.body), NULL, 10);
+	http_answer_free(&a);
+	return n;
+}
+
 static void keeps_its_connection(void **state)
 {
 	struct http_client *c = http_client_new(path, NULL);
@@ -203,6 +217,7 @@ static void keeps_its_connection(void **state)
 	assert_int_equal(connections(c, "GET"), first);
 	assert_int_equal(connections(c, "PUT"), first);
 	assert_int_equal(connections(c, "POST"), first + 1);
+	assert_int_equal(connections_repeatable(c), first + 1);
 	http_client_free(c);
 }
 
