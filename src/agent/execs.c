@@ -48,6 +48,7 @@ struct exec {
 	bool tell_started, tell_exited;
 	bool adopted;                  /* told before, to another executor */
 	bool acked;
+	bool let_go;                   /* its supervisor has to hear that the leader may be reaped */
 };
 
 static struct list execs = { &execs, &execs };
@@ -148,8 +149,7 @@ static void take_report(struct exec *e, const struct report *r)
 		break;
 	case REPORT_ENDED:
 		leader_status(e, r->value);
-		/* From here on nobody signals the leader's group. */
-		send(e->report.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		e->let_go = true;
 		break;
 	}
 }
@@ -472,6 +472,11 @@ void execs_run(int64_t now_us)
 {
 	list_for_each_safe(n, tmp, &execs) {
 		struct exec *e = list_entry(n, struct exec, node);
+		if (e->let_go) {
+			/* From here on nobody signals the leader's group. */
+			send(e->report.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+			e->let_go = false;
+		}
 		if (e->deadline_us <= now_us) {
 			e->deadline_us = INT64_MAX;
 			kill_tree(e, MSG_WHY_TIMEOUT);

@@ -30,6 +30,8 @@ bool execs_crowded(void);        /* many answers wait to be sent: take no more r
 
 void execs_child_ended(pid_t pid);
 int64_t execs_next_us(void);     /* CLOCK_BOOTTIME of the next deadline or kill round */
-void execs_run(int64_t now_us);  /* deadlines, kill rounds; frees what is over. Between turns of the poller only */
+/* What can wait until the frames of this turn were sent: supervisors whose leader ended go on, deadlines, kill rounds; frees what is over. Between turns
+ * of the poller only. */
+void execs_run(int64_t now_us);
 
 #endif

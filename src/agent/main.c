@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	set_up(argc, argv);
 	for (;;) {
 		conn_run(clock_boot_us());
-		poller_turn(next_us());
 		execs_run(clock_boot_us());
+		poller_turn(next_us());
 	}
 }
