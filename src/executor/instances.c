@@ -14,9 +14,10 @@
 #include "base/utf8.h"
 #include "executor/idmap.h"
 #include "executor/instances_store.h"
+#include "executor/tombs.h"
 
-#define TICK_MS 5000                /* tombstones and sweeps are looked at so often */
-#define SWEEP_MS 30000
+#define FIRST_TICK_MS 5000
+#define TICK_MS 30000               /* what is over, and what belongs to nobody, is looked for so often */
 #define DESTROY_BACKOFF_MIN_MS 1000
 #define DESTROY_BACKOFF_MAX_MS 60000
 #define UNACKED_FACTOR 7            /* a tombstone that nobody acknowledged stays this many times longer */
@@ -37,8 +38,10 @@ struct instances {
 	struct provider *provider;
 	int dir_fd;
 	struct idmap map;
+	struct tombs *tombs;            /* those that are gone and acknowledged; the map has all others */
+	struct instance picture;        /* of one of them, for who asks */
 	struct loop_timer *tick;
-	int64_t tombstone_ms, max_instances, swept_ms;
+	int64_t tombstone_ms, max_instances;
 	int64_t alive;                  /* instances that are not gone */
 };
 
@@ -96,6 +99,20 @@ static void drop(struct instance *i)
 	idmap_del(&i->is->map, &i->node);
 	loop_timer_free(i->again);
 	free(i);
+}
+
+/* Gone and acknowledged: only its id stays. False: tried again later. */
+static bool bury(struct instance *i)
+{
+	struct instances *is = i->is;
+	cleanup_err err_t *err = NULL;
+
+	if (tombs_add(is->tombs, i->r.id, i->r.gone_ms, &err) < 0 || instances_store_drop(is->dir_fd, i->r.id, &err) < 0) {
+		log_kv(LOG_WARN, "instance_not_buried", "instance", i->r.id, "err", err_message(err), NULL);
+		return false;
+	}
+	drop(i);
+	return true;
 }
 
 /* --- destruction --- */
@@ -222,9 +239,11 @@ static void expire(void *arg, struct idmap_node *n)
 	int64_t age = clock_wall_ms() - i->r.gone_ms;
 	bool acked = i->r.acked >= i->r.version;
 
-	if (i->r.state != INSTANCE_IS_GONE || age < (acked ? is->tombstone_ms : is->tombstone_ms * UNACKED_FACTOR))
+	if (i->r.state != INSTANCE_IS_GONE)
 		return;
-	if (instances_store_drop(is->dir_fd, i->r.id, NULL) == 0)
+	if (acked && age < is->tombstone_ms)
+		bury(i);
+	else if (age >= (acked ? is->tombstone_ms : is->tombstone_ms * UNACKED_FACTOR) && instances_store_drop(is->dir_fd, i->r.id, NULL) == 0)
 		drop(i);
 }
 
@@ -239,13 +258,10 @@ static bool is_known(void *arg, const char *id)
 static void on_tick(void *arg)
 {
 	struct instances *is = arg;
-	int64_t now = clock_boot_ms();
 
 	idmap_each(&is->map, expire, is);
-	if (is->swept_ms == 0 || now - is->swept_ms >= SWEEP_MS) {
-		is->swept_ms = now;
-		is->ops->sweep(is->provider, is_known, is);
-	}
+	tombs_expire(is->tombs, clock_wall_ms());
+	is->ops->sweep(is->provider, is_known, is);
 	loop_timer_set(is->tick, TICK_MS);
 }
 
@@ -313,6 +329,9 @@ static int open_all(struct instances *is, const struct config *c, int state_fd, 
 	is->dir_fd = openat(state_fd, "instances", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (is->dir_fd < 0)
 		return err_sys(err, errno, "instances");
+	is->tombs = tombs_open(state_fd, is->tombstone_ms, err);
+	if (!is->tombs)
+		return -1;
 	is->tick = loop_timer_new(is->loop, on_tick, is);
 	if (!is->tick)
 		return err_set(err, ERR_NO_MEMORY, NULL, "instances");
@@ -325,7 +344,8 @@ static int open_all(struct instances *is, const struct config *c, int state_fd, 
 	if (load_all(is, err) < 0)
 		return -1;
 	idmap_each(&is->map, expire, is);
-	loop_timer_set(is->tick, TICK_MS);
+	tombs_expire(is->tombs, clock_wall_ms());
+	loop_timer_set(is->tick, FIRST_TICK_MS);
 	return 0;
 }
 
@@ -366,6 +386,7 @@ void instances_close(struct instances *is)
 	idmap_each(&is->map, forget, NULL);
 	idmap_free(&is->map);
 	loop_timer_free(is->tick);
+	tombs_free(is->tombs);
 	if (is->dir_fd >= 0)
 		close(is->dir_fd);
 	free(is);
@@ -417,7 +438,18 @@ int instances_ensure(struct instances *is, const char *iid, const char *workspac
 
 struct instance *instances_find(struct instances *is, const char *iid)
 {
-	return (struct instance *)idmap_find(&is->map, iid);
+	struct instance *i = (struct instance *)idmap_find(&is->map, iid);
+
+	if (i || !id_valid(iid) || !tombs_has(is->tombs, iid))
+		return i;
+	is->picture = (struct instance){ .is = is, .r = { .state = INSTANCE_IS_GONE } };
+	(void)str_copy(is->picture.r.id, sizeof(is->picture.r.id), iid);
+	return &is->picture;
+}
+
+size_t instances_tombstones(const struct instances *is)
+{
+	return tombs_count(is->tombs);
 }
 
 /* An id never seen: from now on it cannot be created. The provider is not asked, but the sweep removes what bears such a name. */
@@ -546,6 +578,8 @@ void instance_ack(struct instance *i, uint64_t version)
 	if (version <= i->r.acked || version > i->r.version)
 		return;
 	i->r.acked = version;
+	if (i->r.state == INSTANCE_IS_GONE && version == i->r.version && bury(i))
+		return;
 	save(i);
 }
 

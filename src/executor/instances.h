@@ -1,7 +1,7 @@
 /* instances.h - the executor's books on instances: written down first, then handed to the provider; tombstones; recovery at start.
  *
  * State directory: <state>/instances/<iid>/{spec.json,state}. A directory is written before the provider's create is called, its state
- * file before each destroy; a `gone` state stays as tombstone for [executor] tombstone_ms. */
+ * file before each destroy. When it is gone and that was acknowledged, only its id stays (tombs.h), for [executor] tombstone_ms. */
 #ifndef PADDOCK_EXECUTOR_INSTANCES_H
 #define PADDOCK_EXECUTOR_INSTANCES_H
 
@@ -37,10 +37,12 @@ void instances_close(struct instances *is);
 
 /* Creates iid unless it exists (then *ret is that one). ERR_GONE (detail "instance_gone") for a tombstone, ERR_LIMIT ("too_many_instances"). */
 int instances_ensure(struct instances *is, const char *iid, const char *workspace, struct instance **ret, err_t **err);
-struct instance *instances_find(struct instances *is, const char *iid);   /* also tombstones; NULL when never seen */
+/* NULL when never seen. Of a tombstone of which only the id is left a picture, until the next call. */
+struct instance *instances_find(struct instances *is, const char *iid);
 /* Asks for destruction; for an id never seen a tombstone is written and it is GONE at once. Retried inside until confirmed. */
 int instances_destroy(struct instances *is, const char *iid, struct instance **ret, err_t **err);
-void instances_each(struct instances *is, void (*fn)(void *arg, struct instance *i), void *arg);
+void instances_each(struct instances *is, void (*fn)(void *arg, struct instance *i), void *arg);   /* without those of which only the id is left */
+size_t instances_tombstones(const struct instances *is);   /* how many these are */
 
 const char *instance_id(const struct instance *i);
 enum instance_state instance_state(const struct instance *i);
@@ -51,7 +53,7 @@ json_t *instance_json(const struct instance *i, unsigned commands);   /* the Ins
 /* For reports: a counter that grows with each change, and what was acknowledged (kept in the state directory). */
 uint64_t instance_version(const struct instance *i);
 uint64_t instance_acked(const struct instance *i);
-void instance_ack(struct instance *i, uint64_t version);
+void instance_ack(struct instance *i, uint64_t version);   /* of one that is gone: i is no more */
 
 /* The provider's exec calls, routed to the instance. ERR_CONFLICT when it is not ready. */
 int instances_exec(struct instances *is, const char *iid, const struct exec_spec *s, err_t **err);

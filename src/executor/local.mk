@@ -32,6 +32,7 @@ libexecutor_a_SOURCES = \
 	src/executor/steps.c src/executor/steps.h \
 	src/executor/sweep.c src/executor/sweep.h \
 	src/executor/ticket.c src/executor/ticket.h \
+	src/executor/tombs.c src/executor/tombs.h \
 	src/executor/view.c src/executor/view.h \
 	src/executor/view_events.c src/executor/view_raw.c src/executor/view_result.c \
 	src/executor/watch.h
@@ -49,7 +50,7 @@ EXTRA_DIST += tests/integration/test_executor.py tests/integration/test_executor
 
 if HAVE_CMOCKA
 UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \
-	tests/unit/test_archive
+	tests/unit/test_archive tests/unit/test_tombs
 check_PROGRAMS += $(UNIT_EXECUTOR_TESTS)
 UNIT_EXECUTOR_LDADD = $(EXECUTOR_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_journal_index_LDADD = $(UNIT_EXECUTOR_LDADD)
@@ -57,6 +58,7 @@ tests_unit_test_output_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_steps_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_event_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_archive_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_tombs_LDADD = $(UNIT_EXECUTOR_LDADD)
 endif
 
 EXTRA_DIST += tests/fuzz/seeds/steps tests/fuzz/seeds/index

@@ -103,6 +103,7 @@ static void instance_metrics(struct executor *x, struct buf *b)
 	unsigned counts[INSTANCE_IS_GONE + 1] = { 0 };
 
 	instances_each(x->instances, count_state, counts);
+	counts[INSTANCE_IS_GONE] += (unsigned)instances_tombstones(x->instances);
 	buf_adds(b, "# HELP paddock_executor_instances Instances by state.\n# TYPE paddock_executor_instances gauge\n");
 	for (int s = 0; s <= INSTANCE_IS_GONE; s++)
 		buf_addf(b, "paddock_executor_instances{state=\"%s\"} %u\n", instance_state_name((enum instance_state)s), counts[s]);

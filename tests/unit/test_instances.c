@@ -343,6 +343,36 @@ static void tombstones_expire(void **state)
 	assert_non_null(instances_find(is, B));
 }
 
+/* What is gone and acknowledged needs no directory and stays refused, also after a restart. */
+static void only_the_id_stays(void **state)
+{
+	struct instance *i = NULL;
+
+	(void)state;
+	ensure(A);
+	tell(A, INSTANCE_READY);
+	assert_int_equal(instances_destroy(is, A, &i, NULL), 0);
+	tell(A, INSTANCE_GONE);
+	assert_true(on_disk(A, "state"));
+	instance_ack(i, instance_version(i) - 1);
+	assert_true(on_disk(A, "state"));
+	instance_ack(i, instance_version(i));
+	assert_false(on_disk(A, "."));
+	assert_int_equal(instances_tombstones(is), 1);
+	for (int round = 0; round < 2; round++) {
+		refused(A, "w", ERR_GONE, "instance_gone");
+		assert_int_equal(instances_destroy(is, A, &i, NULL), 0);
+		assert_string_equal(instance_id(i), A);
+		assert_int_equal(instance_state(instances_find(is, A)), INSTANCE_IS_GONE);
+		instance_ack(instances_find(is, A), 3);   /* again */
+		assert_int_equal(instances_tombstones(is), 1);
+		restart();
+	}
+	assert_int_equal(fake.destroys, 1);
+	ensure(B);
+	ensure(C);
+}
+
 static void on_time(void *arg)
 {
 	(void)arg;
@@ -460,7 +490,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(made_once), CASE(a_create_that_did_nothing_leaves_nothing), CASE(ready_and_taken_up_again), CASE(half_made_is_taken_up),
-		CASE(failure_is_kept_with_its_reason), CASE(destroyed_for_good), CASE(never_seen_is_a_tombstone_at_once), CASE(tombstones_expire),
+		CASE(failure_is_kept_with_its_reason), CASE(destroyed_for_good), CASE(never_seen_is_a_tombstone_at_once), CASE(tombstones_expire), CASE(only_the_id_stays),
 		CASE(destruction_is_repeated),
 		CASE(acknowledgements_outlive_us), CASE(commands_need_a_ready_instance), CASE(damaged_directories_stop_nothing),
 		CASE(long_reasons_are_cut_between_characters), CASE(unreadable_books_stop_the_start),
