@@ -1,5 +1,7 @@
 /* box_end.c - a container's end: removed at the engine, then nothing of it may be left at any layer. */
 #include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -14,6 +16,10 @@
 #define REMOVE_MS 60000        /* after that the caller hears of it and asks again */
 #define GRACE_MS 1500          /* how long processes of a removed container may take to end by themselves */
 #define LOOK_AGAIN_MS 40
+#define END_LOOK_MS 10
+#define HOLD_MS 2000           /* how long a removal gives way to creations */
+#define HELD_MAX 16
+#define QUIET_MS 100           /* one who makes a container after the other is not yet done */
 
 void box_destroy(struct box *b)
 {
@@ -22,10 +28,60 @@ void box_destroy(struct box *b)
 	b->want_destroy = true;
 	b->deadline_ms = clock_boot_ms() + REMOVE_MS;
 	b->backoff_ms = LOOK_AGAIN_MS;
-	b->step = BOX_REMOVE;
+	b->hold_until_ms = 0;
+	b->step = BOX_END;
+	if (b->queued)
+		box_pass_turn(b);
 	guard_cancel(steal_ptr(&b->guard));
 	box_kick(b);
 }
+
+/* --- its processes end at once; the engine's part costs more than a start and is left for a quiet moment --- */
+
+static bool has_ended(struct box *b)
+{
+	struct pollfd p = { .fd = b->monitor_fd, .events = POLLIN };
+
+	if (b->monitor_fd >= 0 && poll(&p, 1, 0) == 0)
+		return false;
+	if (b->monitor_fd >= 0)
+		close(steal_fd(&b->monitor_fd));
+	return true;
+}
+
+/* Others are being made, or were a moment ago, and not too many wait for them. */
+static bool gives_way(struct box *b, int64_t now)
+{
+	struct provider *p = b->p;
+	size_t held = 0;
+
+	list_for_each(i, &p->boxes) {
+		struct box *other = list_entry(i, struct box, link_node);
+
+		if (box_is_made(other))
+			p->made_ms = now;
+		held += other->step == BOX_END;
+	}
+	return held <= HELD_MAX && now - p->made_ms < QUIET_MS;
+}
+
+static void end(struct box *b)
+{
+	int64_t now = clock_boot_ms();
+
+	if (!b->hold_until_ms) {
+		b->hold_until_ms = now + HOLD_MS;
+		b->monitor_fd = leftovers_end(b->container, b->p->runtime_state);
+	}
+	if (now < b->hold_until_ms && (!has_ended(b) || gives_way(b, now))) {
+		loop_timer_set(b->timer, END_LOOK_MS);
+		return;
+	}
+	b->deadline_ms = now + REMOVE_MS;
+	box_go(b, BOX_REMOVE);
+}
+
+/* --- the engine's part --- */
 
 static void on_removed(void *arg, const struct engine_answer *a, const err_t *err)
 {
@@ -112,6 +168,10 @@ void box_run_removal(struct box *b)
 	cleanup_err err_t *err = NULL;
 	int rc;
 
+	if (b->step == BOX_END) {
+		end(b);
+		return;
+	}
 	b->busy = true;
 	if (b->step == BOX_REMOVE)
 		rc = p->ops->remove(p->engine, b->name, on_removed, b, &err);

@@ -26,6 +26,8 @@ struct provider {
 	int64_t create_timeout_ms;
 	char prefix[64];                    /* of our containers' names: "pdk-<node>-" */
 	struct list boxes;
+	struct box *creating;               /* whose create call is out */
+	int64_t made_ms;                    /* CLOCK_BOOTTIME: when a container was last seen on its way to READY */
 	struct container_probe probe;
 	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
 	char limits_hint[256];

@@ -205,6 +205,20 @@ size_t leftovers_of(const char *name, const char *id, const char *state_dir, boo
 	return found;
 }
 
+int leftovers_end(const char *id, const char *state_dir)
+{
+	struct proc first;
+	pid_t pid = leftovers_recorded(id, state_dir);
+	int fd = -1;
+
+	if (!pid || read_stat(pid, &first) < 0)
+		return -1;
+	if (bears(first.parent, "", id))
+		fd = (int)syscall(SYS_pidfd_open, first.parent, 0);
+	kill_proc(&first);
+	return fd;
+}
+
 int leftovers_forget(const char *id, const char *state_dir, err_t **err)
 {
 	cleanup_close int fd = -1;

@@ -15,6 +15,9 @@
 size_t leftovers_of(const char *name, const char *id, const char *state_dir, bool kill);
 /* The first process of the runtime's record of an id, when that very process still lives; else 0. */
 pid_t leftovers_recorded(const char *id, const char *state_dir);
+/* Ends the first process of the runtime's record of an id, and with it every process of the container. Returns a pidfd of its conmon, which
+ * ends when it has told the engine, or -1 when there is none. */
+int leftovers_end(const char *id, const char *state_dir);
 /* Removes the runtime's record of an id whose processes are gone. */
 int leftovers_forget(const char *id, const char *state_dir, err_t **err);
 /* Calls fn for each container name beginning with prefix that a conmon process bears. */

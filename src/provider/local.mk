@@ -2,7 +2,7 @@
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
 	src/provider/agent_link.c src/provider/agent_link.h \
-	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box.h \
+	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box.h \
 	src/provider/container.c src/provider/container_health.c src/provider/container_sweep.c src/provider/container.h \
 	src/provider/cgroup.c src/provider/cgroup.h \
 	src/provider/engine.c src/provider/engine.h \

@@ -204,6 +204,23 @@ def test_nothing_of_it_stays(lab):
     assert lab.call("PUT", "/v1/instances/" + iid, '{"workspace":"w"}').status == 410
 
 
+def test_processes_end_at_once_and_removals_give_way(lab):
+    """A destroyed container's processes do not outlive the request while others are made; it is gone soon after."""
+    old, new = str(uuid.uuid4()), [str(uuid.uuid4()) for _ in range(3)]
+    out(lab, old, "setsid sleep 300 & true")
+    pid = lab.engine("GET", "/containers/%s/json" % lab.container(old)).json["State"]["Pid"]
+    for iid in new:
+        put(lab, iid, "true")
+    assert lab.call("DELETE", "/v1/instances/%s?wait_ms=0" % old).status in (200, 202)
+    wait_for("its first process has ended", lambda: not os.path.exists("/proc/%d" % pid), 1)
+    for iid in new:
+        out(lab, iid, "true")
+    destroy(lab, old)
+    assert lab.container(old) not in lab.mine()
+    for iid in new:
+        destroy(lab, iid)
+
+
 def test_destroy_at_any_moment_of_its_making(lab):
     for ms in (0, 15, 40, 80, 150, 300):
         iid = str(uuid.uuid4())

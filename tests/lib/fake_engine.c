@@ -70,6 +70,7 @@ static bool take(unsigned *n)
 static int do_create(err_t **err)
 {
 	fake.creates++;
+	fake.creating--;
 	if (fake.no_image)
 		return err_set(err, ERR_NOT_FOUND, NULL, "no such image");
 	if (fake.exists || fake.ghost)
@@ -140,10 +141,12 @@ static void perform(void *arg)
 	cleanup_err err_t *err = NULL;
 
 	job_free(arg);
-	if (j.what > IMAGE && take(&fake.away))
+	if (j.what > IMAGE && take(&fake.away)) {
+		fake.creating -= j.what == CREATE;
 		err_set(&err, ERR_UNAVAILABLE, NULL, "engine: nobody there");
-	else
+	} else {
 		act(j.what, &err);
+	}
 	fill(&c);
 	a.n = j.what == INSPECT || (j.what == LIST && (fake.exists || fake.ghost));
 	j.fn(j.arg, err ? NULL : &a, err);
@@ -157,7 +160,7 @@ static int ask(enum call what, engine_fn *fn, void *arg)
 	*j = (struct job){ .what = what, .fn = fn, .arg = arg, .next = jobs };
 	jobs = j;
 	j->timer = loop_timer_new(loop, perform, j);
-	loop_timer_set(j->timer, 1);
+	loop_timer_set(j->timer, what == CREATE && fake.create_ms ? fake.create_ms : 1);
 	return 0;
 }
 
@@ -194,8 +197,11 @@ static int fake_create(struct engine *e, const struct engine_spec *s, engine_fn 
 {
 	(void)e;
 	(void)err;
-	assert_string_equal(s->name, FAKE_NAME);
-	if (!fake.exists) {
+	assert_true(str_prefix(s->name, "pdk-" FAKE_NODE "-"));
+	fake.creating++;
+	if (fake.creating > fake.creating_most)
+		fake.creating_most = fake.creating;
+	if (!fake.exists && str_eq(s->name, FAKE_NAME)) {
 		str_copy(fake.token, sizeof(fake.token), s->token);
 		str_copy(fake.hash, sizeof(fake.hash), s->token_hash);
 	}
@@ -204,7 +210,7 @@ static int fake_create(struct engine *e, const struct engine_spec *s, engine_fn 
 
 static int by_name(enum call what, const char *name, engine_fn *fn, void *arg)
 {
-	assert_string_equal(name, FAKE_NAME);
+	assert_true(str_prefix(name, "pdk-" FAKE_NODE "-"));
 	return ask(what, fn, arg);
 }
 

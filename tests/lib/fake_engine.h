@@ -8,6 +8,7 @@
 #define FAKE_IID "11111111-2222-4333-8444-555555555555"
 #define FAKE_NODE "unit"
 #define FAKE_NAME "pdk-" FAKE_NODE "-" FAKE_IID
+#define FAKE_OTHER_IID "99999999-2222-4333-8444-555555555555"   /* of a second instance, whose name the engine says is taken */
 
 /* What the engine holds, and how it misbehaves. */
 struct fake_engine {
@@ -15,6 +16,8 @@ struct fake_engine {
 	enum engine_state state;
 	char token[128], hash[ENGINE_HASH_SIZE];
 	unsigned creates, removes;
+	unsigned creating, creating_most;   /* creates that are out, now and at most */
+	unsigned create_ms;         /* how long a create takes; 0: one */
 	unsigned away;              /* so many calls find nobody */
 	unsigned lose_creates;      /* so many creates are done and their answer is lost */
 	unsigned drop_creates;      /* so many creates are not done and their answer is lost */

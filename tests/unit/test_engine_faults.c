@@ -29,6 +29,8 @@ static enum instance_event stop_at;
 static void on_instance(void *arg, const char *id, enum instance_event ev, const err_t *err)
 {
 	(void)arg;
+	if (str_eq(id, FAKE_OTHER_IID))
+		return;
 	assert_string_equal(id, FAKE_IID);
 	assert_true(n_seen < UNIT_LEN(seen));
 	seen[n_seen++] = ev;
@@ -202,6 +204,70 @@ static void a_second_create_is_refused(void **state)
 	assert_int_equal(provider_container.create(provider, &bad, NULL), -1);
 	until(INSTANCE_READY);
 	assert_int_equal(fake.creates, 1);
+}
+
+static void stop(void)
+{
+	loop_stop(loop);
+}
+
+static void pass(int64_t ms)
+{
+	later(ms, stop);
+	assert_int_equal(loop_run(loop, NULL), 0);
+}
+
+static void destroy_other(void)
+{
+	assert_int_equal(provider_container.destroy(provider, FAKE_OTHER_IID, NULL), 0);
+}
+
+static void create_other(void)
+{
+	const struct instance_spec s = { .id = FAKE_OTHER_IID, .workspace = "w" };
+
+	assert_int_equal(provider_container.create(provider, &s, NULL), 0);
+}
+
+/* Two at once end a Podman 4.3. */
+static void creates_go_one_by_one(void **state)
+{
+	(void)state;
+	fake.create_ms = 50;
+	create();
+	create_other();
+	until(INSTANCE_READY);
+	while (fake.creates < 2)
+		pass(20);
+	assert_int_equal(fake.creating_most, 1);
+}
+
+static void destroyed_before_its_turn(void **state)
+{
+	(void)state;
+	fake.create_ms = 300;
+	create();
+	create_other();
+	later(50, destroy_other);
+	until(INSTANCE_READY);
+	pass(50);
+	assert_int_equal(fake.creates + fake.creating, 1);
+}
+
+/* The engine is left to those that are being made. */
+static void removals_give_way(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	fake.create_ms = 400;
+	create_other();
+	pass(20);
+	destroy();
+	pass(200);
+	assert_int_equal(fake.removes, 0);
+	until(INSTANCE_GONE);
+	assert_int_equal(fake.removes, 1);
 }
 
 static void a_lost_answer_is_adopted(void **state)
@@ -401,23 +467,16 @@ static bool everybody(void *arg, const char *id)
 	return true;
 }
 
-static void stop(void)
-{
-	loop_stop(loop);
-}
-
 static void sweeps(void **state)
 {
 	(void)state;
 	fake.exists = true;
 	fake.state = ENGINE_RUNNING;
 	provider_container.sweep(provider, everybody, NULL);
-	later(200, stop);
-	loop_run(loop, NULL);
+	pass(200);
 	assert_true(fake.exists);
 	provider_container.sweep(provider, nobody, NULL);
-	later(400, stop);
-	loop_run(loop, NULL);
+	pass(400);
 	assert_false(fake.exists);
 	assert_int_equal(n_seen, 0);   /* an orphan's end is nobody's news */
 }
@@ -427,7 +486,8 @@ static void sweeps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(made_and_gone), CASE(a_second_create_is_refused), CASE(a_lost_answer_is_adopted), CASE(a_create_that_never_was_is_repeated),
+		CASE(made_and_gone), CASE(a_second_create_is_refused), CASE(creates_go_one_by_one), CASE(destroyed_before_its_turn),
+		CASE(removals_give_way), CASE(a_lost_answer_is_adopted), CASE(a_create_that_never_was_is_repeated),
 		CASE(an_engine_that_comes_back), CASE(an_engine_that_stays_away), CASE(storage_of_a_killed_create_is_removed), CASE(no_image),
 		CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
 		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_and_no_longer_there),
