@@ -1,4 +1,4 @@
-# libprovider.a: what isolates code, behind provider.h. Two helpers run beside the executor: paddock-engine, paddock-netguard.
+# libprovider.a: what isolates code, behind provider.h. Three helpers run beside the executor: paddock-engine, paddock-conmon, paddock-netguard.
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
 	src/provider/agent_link.c src/provider/agent_link.h \
@@ -15,11 +15,13 @@ libprovider_a_SOURCES = \
 	src/provider/provider.c src/provider/provider.h \
 	src/provider/workspace.c src/provider/workspace.h
 
-pkglibexec_PROGRAMS += paddock-netguard paddock-engine
+pkglibexec_PROGRAMS += paddock-netguard paddock-engine paddock-conmon
 paddock_netguard_SOURCES = src/provider/netguard_main.c src/provider/netguard_rules.c src/provider/netguard_rules.h
 paddock_netguard_LDADD = libbase.a
 paddock_engine_SOURCES = src/provider/engine_main.c
 paddock_engine_LDADD = libbase.a
+paddock_conmon_SOURCES = src/provider/conmon_main.c
+paddock_conmon_LDADD = libbase.a
 
 EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 

@@ -204,6 +204,27 @@ def test_nothing_of_it_stays(lab):
     assert lab.call("PUT", "/v1/instances/" + iid, '{"workspace":"w"}').status == 410
 
 
+def conmon_of(name):
+    return [line for line in subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout.splitlines()
+            if "conmon" in line.split()[0] and " -n %s " % name in line]
+
+
+def test_the_engine_starts_no_podman_for_our_containers_ends(lab, box):
+    with open(container_lab.INSTALLED.replace("paddock.ini", "containers.conf"), encoding="utf-8") as f:
+        if "paddock-conmon" not in f.read():
+            pytest.skip("the installed engine knows no paddock-conmon")
+    ours = conmon_of(lab.container(box))
+    assert len(ours) == 1 and "--exit-command" not in ours[0], ours
+    other = "other-" + lab.node
+    lab.engine("POST", "/containers/create", {"name": other, "image": "localhost/paddock-sandbox:latest", "command": ["sleep", "60"], "netns": {"nsmode": "none"}})
+    try:
+        assert lab.engine("POST", "/containers/%s/start" % other).status == 204
+        theirs = conmon_of(other)
+        assert len(theirs) == 1 and "--exit-command" in theirs[0], theirs
+    finally:
+        lab.engine("DELETE", "/containers/%s?force=true&timeout=0" % other)
+
+
 def test_processes_end_at_once_and_removals_give_way(lab):
     """A destroyed container's processes do not outlive the request while others are made; it is gone soon after."""
     old, new = str(uuid.uuid4()), [str(uuid.uuid4()) for _ in range(3)]

@@ -3,6 +3,7 @@
 PADDOCK_INSTANCE names the installation (empty: the normal one); contrib/up must have run. Needs root."""
 
 import configparser
+import json
 import os
 import pwd
 import shutil
@@ -108,10 +109,10 @@ class Lab:
         finally:
             c.close()
 
-    def engine(self, method, path):
+    def engine(self, method, path, body=None):
         c = UnixConnection(self.engine_socket, 60)
         try:
-            c.request(method, "/v4.0.0/libpod" + path)
+            c.request(method, "/v4.0.0/libpod" + path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
             return Answer(c.getresponse())
         finally:
             c.close()
