@@ -12,38 +12,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/utf8.h"
-#include "executor/idmap.h"
-#include "executor/instances_store.h"
-#include "executor/tombs.h"
+#include "executor/instances_priv.h"
 
 #define FIRST_TICK_MS 5000
 #define TICK_MS 30000               /* what is over, and what belongs to nobody, is looked for so often */
 #define DESTROY_BACKOFF_MIN_MS 1000
 #define DESTROY_BACKOFF_MAX_MS 60000
 #define UNACKED_FACTOR 7            /* a tombstone that nobody acknowledged stays this many times longer */
-
-struct instance {
-	struct idmap_node node;
-	struct instances *is;
-	struct instance_record r;
-	struct loop_timer *again;       /* destroy again; NULL until needed */
-	int64_t backoff_ms;
-};
-
-struct instances {
-	struct loop *loop;
-	const struct instances_events *events;
-	void *arg;
-	const struct provider_ops *ops;
-	struct provider *provider;
-	int dir_fd;
-	struct idmap map;
-	struct tombs *tombs;            /* those that are gone and acknowledged; the map has all others */
-	struct instance picture;        /* of one of them, for who asks */
-	struct loop_timer *tick;
-	int64_t tombstone_ms, max_instances;
-	int64_t alive;                  /* instances that are not gone */
-};
 
 static void save(struct instance *i)
 {
@@ -509,70 +484,6 @@ void instances_each(struct instances *is, void (*fn)(void *arg, struct instance 
 	idmap_each(&is->map, each_node, &e);
 }
 
-const char *instance_id(const struct instance *i)
-{
-	return i->r.id;
-}
-
-enum instance_state instance_state(const struct instance *i)
-{
-	return i->r.state;
-}
-
-const char *instance_state_name(enum instance_state s)
-{
-	return instances_store_state_name(s);
-}
-
-const char *instance_error_code(const struct instance *i)
-{
-	return i->r.error_code;
-}
-
-const char *instance_error_message(const struct instance *i)
-{
-	return i->r.error_message;
-}
-
-static void add_time(json_t *o, const char *key, int64_t wall_ms)
-{
-	char text[CLOCK_RFC3339_SIZE];
-
-	if (wall_ms)
-		clock_rfc3339(wall_ms, text);
-	json_add_str(o, key, wall_ms ? text : NULL);
-}
-
-json_t *instance_json(const struct instance *i, unsigned commands)
-{
-	json_t *o = json_object_new_object(), *error = NULL;
-
-	json_add_str(o, "id", i->r.id);
-	json_add_str(o, "workspace", i->r.workspace);
-	json_add_str(o, "state", instances_store_state_name(i->r.state));
-	add_time(o, "created_at", i->r.created_ms);
-	add_time(o, "ready_at", i->r.ready_ms);
-	if (i->r.error_code[0]) {
-		error = json_object_new_object();
-		json_add_str(error, "code", i->r.error_code);
-		json_add_str(error, "message", i->r.error_message);
-	}
-	json_add(o, "error", error);
-	json_add_str(o, "limits", i->r.enforced ? "enforced" : "nominal");
-	json_add_i64(o, "commands", commands);
-	return o;
-}
-
-uint64_t instance_version(const struct instance *i)
-{
-	return i->r.version;
-}
-
-uint64_t instance_acked(const struct instance *i)
-{
-	return i->r.acked;
-}
-
 void instance_ack(struct instance *i, uint64_t version)
 {
 	if (version <= i->r.acked || version > i->r.version)
@@ -581,47 +492,4 @@ void instance_ack(struct instance *i, uint64_t version)
 	if (i->r.state == INSTANCE_IS_GONE && version == i->r.version && bury(i))
 		return;
 	save(i);
-}
-
-/* --- commands --- */
-
-static int must_be_ready(struct instances *is, const char *iid, err_t **err)
-{
-	struct instance *i = instances_find(is, iid);
-
-	if (!i)
-		return err_set(err, ERR_NOT_FOUND, "instance_not_found", "no such instance");
-	if (i->r.state != INSTANCE_IS_READY)
-		return err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is %s", instances_store_state_name(i->r.state));
-	return 0;
-}
-
-int instances_exec(struct instances *is, const char *iid, const struct exec_spec *s, err_t **err)
-{
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec(is->provider, iid, s, err);
-}
-
-int instances_exec_ack(struct instances *is, const char *iid, const char *cid, err_t **err)
-{
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_ack(is->provider, iid, cid, err);
-}
-
-int instances_exec_stdin(struct instances *is, const char *iid, const char *cid, uint64_t offset, const void *data, size_t n, bool eof, err_t **err)
-{
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_stdin(is->provider, iid, cid, offset, data, n, eof, err);
-}
-
-int instances_exec_signal(struct instances *is, const char *iid, const char *cid, int signo, err_t **err)
-{
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_signal(is->provider, iid, cid, signo, err);
-}
-
-int instances_exec_kill(struct instances *is, const char *iid, const char *cid, err_t **err)
-{
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_kill(is->provider, iid, cid, err);
-}
-
-char *instances_health(struct instances *is)
-{
-	return is->ops->health(is->provider);
 }

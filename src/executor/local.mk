@@ -12,7 +12,7 @@ libexecutor_a_SOURCES = \
 	src/executor/feed.c src/executor/feed.h \
 	src/executor/http.c src/executor/http_answer.c src/executor/http.h src/executor/http_priv.h \
 	src/executor/idmap.c src/executor/idmap.h \
-	src/executor/instances.c src/executor/instances.h \
+	src/executor/instances.c src/executor/instances.h src/executor/instances_priv.h src/executor/instances_call.c \
 	src/executor/instances_store.c src/executor/instances_store.h \
 	src/executor/journal.c src/executor/journal.h \
 	src/executor/journal_index.c src/executor/journal_index.h \
