@@ -209,7 +209,7 @@ static void start(struct exec *e, const struct msg_exec *m)
 {
 	struct launched l;
 
-	if (unacked > EXECS_MAX) {
+	if (unacked > EXECS_MAX || entries > EXECS_ENTRIES_MAX) {
 		e->failed_stage = MSG_STAGE_AGENT;
 		e->failed_errno = EAGAIN;
 		ended(e, MSG_END_NOT_STARTED, EAGAIN);
@@ -266,7 +266,7 @@ int execs_exec(const struct msg_exec *m)
 		retell(e);
 		return 0;
 	}
-	if (entries >= EXECS_ENTRIES_MAX)
+	if (unacked >= EXECS_REFUSED_MAX)
 		return -1;
 	e = calloc(1, sizeof(*e));
 	if (!e)

@@ -10,7 +10,8 @@
 #include "core/frame_msg.h"
 
 #define EXECS_MAX 256            /* running, or ended and not acknowledged */
-#define EXECS_ENTRIES_MAX 1024   /* also refused ones, and those that only have background processes left */
+#define EXECS_ENTRIES_MAX 1024   /* also those that only have background processes left; more are not started */
+#define EXECS_REFUSED_MAX 1024   /* not acknowledged: more than any executor sends */
 
 void execs_init(void);
 void execs_configure(const struct msg_config *c);

@@ -134,7 +134,7 @@ static void log_end(const struct command *c)
 		"error", start_error_code(st->end.error), "code", code, "bytes", bytes, "dur_ms", ms, NULL);
 }
 
-/* What stays of a command whose end is settled: its pipes, while background children hold them. */
+/* What is needed no more of a command whose end is settled. */
 static void release(struct command *c)
 {
 	struct live *v = c->live;
@@ -144,17 +144,8 @@ static void release(struct command *c)
 	log_keep(c);
 	list_del(&v->node);
 	c->cs->n_open--;
-	v->ending = false;
-	if (!v->pump) {
-		live_free(v);
-		c->live = NULL;
-		return;
-	}
-	output_unref(v->o);
-	v->o = NULL;
-	spec_free(v->spec);
-	v->spec = NULL;
-	feed_close(&v->feed);
+	live_free(v);
+	c->live = NULL;
 }
 
 /* Those who wait for the end have it. */
@@ -183,8 +174,8 @@ static void write_end(struct command *c)
 	}
 	FAULT_POINT("command_end_written");
 	c->ended = true;
-	if (v->pump)
-		pump_pour(v->pump);
+	pump_free(v->pump);   /* what background children write from now on is the agent's to drop */
+	v->pump = NULL;
 	output_tell(v->o);
 	if (v->again)
 		loop_timer_now(v->again);   /* behind the answers that are due now */
@@ -268,12 +259,6 @@ static void on_closed(void *arg)
 
 	pump_free(c->live->pump);
 	c->live->pump = NULL;
-	if (!c->ended || c->live->ending)
-		return;
-	live_free(c->live);
-	c->live = NULL;
-	if (c->acked)
-		command_free(c);
 }
 
 static const struct pump_events pump_events = { on_grown, on_closed };

@@ -43,8 +43,7 @@ struct command {
 	char *record;              /* as it came, when it is small; else NULL: it is read from the journal */
 	struct report report;
 	bool ended;
-	bool acked;                /* its entry is gone from the open journal; freed with its pipes */
-	struct live *live;         /* NULL when it has ended and its pipes are closed */
+	struct live *live;         /* NULL when it has ended */
 };
 
 enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };

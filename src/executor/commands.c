@@ -74,7 +74,7 @@ static void add_held(void *arg, struct idmap_node *n)
 	for (int s = 0; s < 2; s++) {
 		if (c->live && c->live->o)
 			*sum += kept(&c->st.caps, output_size(c->live->o, (enum output_stream)s));
-		else if (!c->acked)
+		else
 			*sum += kept(&c->st.caps, c->st.end.bytes[s]);
 	}
 }

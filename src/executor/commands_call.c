@@ -87,10 +87,7 @@ void commands_ack(struct commands *cs, const char *cid, uint64_t version)
 		report_now(cs->reports, &c->report);
 		return;
 	}
-	if (!c->live)
-		command_free(c);   /* else when background children let go of its pipes */
-	else
-		c->acked = true;
+	command_free(c);
 }
 
 /* --- looking --- */
@@ -135,7 +132,7 @@ int commands_facts(struct commands *cs, const char *cid, struct steps *ret, char
 {
 	struct command *c = commands_find(cs, cid);
 
-	if (!c || c->acked)
+	if (!c)
 		return journal_read(cs->journal, cid, ret, ret_record, err);
 	facts_now(c, ret);
 	if (!ret_record)

@@ -167,7 +167,7 @@ static int null_fd(void)
 	return fd;
 }
 
-ssize_t output_pour(int pipe_fd, size_t max)
+static ssize_t pour(int pipe_fd, size_t max)
 {
 	ssize_t n;
 
@@ -179,7 +179,7 @@ ssize_t output_pour(int pipe_fd, size_t max)
 
 static ssize_t take_dropping(struct output *o, enum output_stream s, int pipe_fd, size_t max)
 {
-	ssize_t n = output_pour(pipe_fd, max);
+	ssize_t n = pour(pipe_fd, max);
 
 	if (n > 0)
 		count_dropped(o, s == OUTPUT_OUT ? (uint64_t)n : 0, s == OUTPUT_ERR ? (uint64_t)n : 0);

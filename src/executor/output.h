@@ -37,8 +37,6 @@ void output_unref(struct output *o);   /* NULL is fine */
 
 /* One splice of at most max bytes. Bytes taken (kept or dropped); 0 at the end of the pipe; -1 when there is nothing now. */
 ssize_t output_take(struct output *o, enum output_stream s, int pipe_fd, size_t max);
-/* Pours at most max bytes of the pipe away, uncounted. As output_take. */
-ssize_t output_pour(int pipe_fd, size_t max);
 /* Nothing more will be added: indexes what was held back. Idempotent. */
 void output_finish(struct output *o);
 void output_tell(struct output *o);   /* calls the watches */

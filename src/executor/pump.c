@@ -8,7 +8,6 @@
 #include "base/clock.h"
 
 #define TURN_BYTES (1u << 20)      /* per pipe and turn */
-#define POUR_PAUSE_MS 50           /* between two turns of a pipe whose command has ended */
 
 struct pump_pipe {
 	struct pump *pump;
@@ -18,8 +17,7 @@ struct pump_pipe {
 
 struct pump {
 	struct pump_pipe pipes[2];
-	struct output *o;          /* NULL: pouring */
-	struct loop_timer *pause;
+	struct output *o;
 	const struct pump_events *ev;
 	void *arg;
 };
@@ -50,43 +48,22 @@ static ssize_t take(struct pump *p, unsigned which, size_t max)
 	return n;
 }
 
-static ssize_t pour(struct pump *p, unsigned which)
-{
-	ssize_t n = output_pour(p->pipes[which].fd, TURN_BYTES);
-
-	if (n <= 0)
-		return n;
-	pump_counters.poured += (uint64_t)n;
-	loop_io_set(p->pipes[which].io, 0);
-	loop_timer_set(p->pause, POUR_PAUSE_MS);
-	return n;
-}
-
 static void on_readable(void *arg, int fd, int events)
 {
 	struct pump_pipe *pp = arg;
 	struct pump *p = pp->pump;
 	unsigned which = (unsigned)(pp - p->pipes);
-	ssize_t n = p->o ? take(p, which, TURN_BYTES) : pour(p, which);
+	ssize_t n = take(p, which, TURN_BYTES);
 
 	(void)fd;
 	(void)events;
-	if (n > 0 && p->o)
+	if (n > 0)
 		p->ev->grown(p->arg);
 	if (n > 0 || (n < 0 && errno == EAGAIN))
 		return;
 	pipe_close(pp);
 	if (p->pipes[0].fd < 0 && p->pipes[1].fd < 0)
 		p->ev->closed(p->arg);
-}
-
-static void on_pause_over(void *arg)
-{
-	struct pump *p = arg;
-
-	for (int i = 0; i < 2; i++)
-		if (p->pipes[i].io)
-			loop_io_set(p->pipes[i].io, LOOP_READ);
 }
 
 struct pump *pump_new(struct loop *l, struct output *o, int out_fd, int err_fd, const struct pump_events *ev, void *arg, err_t **err)
@@ -100,10 +77,9 @@ struct pump *pump_new(struct loop *l, struct output *o, int out_fd, int err_fd, 
 		return NULL;
 	}
 	*p = (struct pump){ .pipes = { { p, out_fd, NULL }, { p, err_fd, NULL } }, .o = output_ref(o), .ev = ev, .arg = arg };
-	p->pause = loop_timer_new(l, on_pause_over, p);
 	for (int i = 0; i < 2; i++)
 		p->pipes[i].io = loop_io_new(l, p->pipes[i].fd, LOOP_READ, on_readable, &p->pipes[i]);
-	if (!p->pause || !p->pipes[0].io || !p->pipes[1].io) {
+	if (!p->pipes[0].io || !p->pipes[1].io) {
 		pump_free(p);
 		err_set(err, ERR_NO_MEMORY, NULL, "pump");
 		return NULL;
@@ -117,7 +93,6 @@ void pump_free(struct pump *p)
 		return;
 	pipe_close(&p->pipes[0]);
 	pipe_close(&p->pipes[1]);
-	loop_timer_free(p->pause);
 	output_unref(p->o);
 	free(p);
 }
@@ -139,14 +114,6 @@ static void pipe_take_rest(struct pump *p, unsigned which)
 
 void pump_take_rest(struct pump *p)
 {
-	if (!p->o)
-		return;
 	pipe_take_rest(p, 0);
 	pipe_take_rest(p, 1);
-}
-
-void pump_pour(struct pump *p)
-{
-	output_unref(p->o);
-	p->o = NULL;
 }

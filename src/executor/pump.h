@@ -1,7 +1,7 @@
 /* pump.h - moves a command's two pipes into its output: one bounded splice per pipe and turn of the loop, so that no command starves another.
  *
- * After the command's end (pump_take_rest, pump_pour) what its background children still write is poured away, slowly: they feel a full
- * pipe instead of costing us a core. Owns both descriptors. */
+ * It ends with the command (pump_take_rest, pump_free): what background children write later is read and dropped by the agent, at the
+ * container's cost, so that they cost us neither a descriptor nor time. Owns both descriptors. */
 #ifndef PADDOCK_EXECUTOR_PUMP_H
 #define PADDOCK_EXECUTOR_PUMP_H
 
@@ -22,11 +22,10 @@ struct pump *pump_new(struct loop *l, struct output *o, int out_fd, int err_fd, 
 void pump_free(struct pump *p);        /* NULL is fine */
 /* Takes exactly what is in the pipes now: called when the leader was reaped and all it wrote is there. */
 void pump_take_rest(struct pump *p);
-void pump_pour(struct pump *p);        /* from now on; drops the reference to the output */
 
 /* Counters of the process, for /metrics. */
 struct pump_counters {
-	uint64_t bytes, splices, poured, longest_us;
+	uint64_t bytes, splices, longest_us;
 };
 extern struct pump_counters pump_counters;
 

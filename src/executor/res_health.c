@@ -131,7 +131,6 @@ void res_metrics(struct executor *x, struct request *r)
 	metric(&b, "reports_due", "gauge", "Changes that are not acknowledged.", reports_count(x->reports));
 	metric(&b, "output_bytes_total", "counter", "Bytes of output taken from pipes.", pump_counters.bytes);
 	metric(&b, "output_splices_total", "counter", "Splices from pipe to journal.", pump_counters.splices);
-	metric(&b, "output_poured_bytes_total", "counter", "Bytes written after a command's end and dropped.", pump_counters.poured);
 	metric(&b, "splice_longest_microseconds", "gauge", "Longest splice so far.", pump_counters.longest_us);
 	metric(&b, "readers_open", "gauge", "Open streams and waiting results.", view_readers());
 	metric(&b, "tickets", "gauge", "Tickets that wait to be used.", tickets_count(x->tickets));

@@ -217,6 +217,27 @@ def test_too_many_unacknowledged(agent):
     peer.close()
 
 
+def test_too_many_with_background_processes(agent):
+    peer = Peer(agent.path).accept()
+    subprocess.run(["prlimit", "--nofile=8192:8192", "--pid", str(agent.pid())], check=True)
+    for start in range(0, 1024, 128):
+        ids = ["b%d" % i for i in range(start, start + 128)]
+        for i in ids:
+            peer.exec(i, command="sleep 100 >/dev/null 2>&1 &")
+        peer.until(lambda: all(i in peer.exited for i in ids), 60)
+        assert all(peer.exited[i]["end"] == "exited" for i in ids)
+        for i in ids:
+            peer.ack(i)
+            for fd in peer.pipes.pop(i):
+                os.close(fd)
+    for i in ("x", "y", "z"):   # by the same connection
+        peer.exec(i, argv=["true"])
+        e = peer.wait(i)
+        assert (e["end"], e["stage"], e["code"]) == ("not_started", "agent", 11)
+        peer.ack(i)
+    peer.close()
+
+
 # ---- standard input ----
 
 def feed(peer, eid, data, eof=True, start=0):

@@ -156,6 +156,20 @@ def test_a_background_child_does_not_hold_the_answer(x, box):
     assert x.state(cid)["stdout_bytes"] == 6
 
 
+def test_background_children_cost_the_executor_nothing(x, box):
+    def fds():
+        return len([n for n in os.listdir("/proc/%d/fd" % x.process.pid) if "pipe:" in os.readlink("/proc/%d/fd/%s" % (x.process.pid, n))])
+    before, mark, path = fds(), "8%08d" % random.randrange(10**8), "/tmp/pdk-bg-" + uuid.uuid4().hex
+    for _ in range(30):
+        x.run(box, "sleep %s & echo x" % mark)
+    cid = x.run(box, "(sleep 0.2; head -c 3000000 /dev/zero; echo done > %s) & echo x" % path).json["id"]
+    assert fds() == before
+    until(lambda: os.path.exists(path))   # a pipe that nobody reads would stop it, a closed one kill it
+    assert x.state(cid)["stdout_bytes"] == 2
+    os.unlink(path)
+    x.run(box, "pkill -f 'sleep %s'" % mark)
+
+
 def test_output_limit(x, box):
     j = x.run(box, "cat /dev/zero").json
     assert j["reason"] == "output_limit" and j["stdout_bytes"] > 64 << 20 and j["stdout_truncated"]
