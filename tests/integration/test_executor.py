@@ -357,7 +357,8 @@ def test_reports_are_repeated_until_acknowledged(own):
     x = own()
     iid = str(uuid.uuid4())
     cid = x.run(iid, "echo hi").json["id"]
-    items = x.call("GET", "/v1/reports?wait_ms=2000").json["items"]
+    until(lambda: any(i["kind"] == "command" for i in x.call("GET", "/v1/reports?wait_ms=100").json["items"]))   # a moment after the answer
+    items = x.call("GET", "/v1/reports").json["items"]
     mine = [i for i in items if i["kind"] == "command"]
     assert [(i["command"]["id"], i["command"]["stdout"]) for i in mine] == [(cid, "hi\n")]
     assert any(i["kind"] == "instance" and i["instance"]["state"] == "ready" for i in items)
