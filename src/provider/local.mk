@@ -7,7 +7,7 @@ libprovider_a_SOURCES = \
 	src/provider/cgroup.c src/provider/cgroup.h \
 	src/provider/engine.c src/provider/engine.h \
 	src/provider/engine_docker.c src/provider/engine_podman.c \
-	src/provider/engine_http.c src/provider/engine_http.h \
+	src/provider/engine_http.c src/provider/engine_http.h src/provider/engine_rest.c src/provider/engine_rest.h \
 	src/provider/engine_spec.c src/provider/engine_spec.h \
 	src/provider/guard.c src/provider/guard.h \
 	src/provider/leftovers.c src/provider/leftovers.h \
