@@ -6,7 +6,8 @@ dist_sql_DATA = \
 	sql/0002_runs.sql \
 	sql/0003_commands.sql \
 	sql/0004_plans.sql \
-	sql/0005_stages.sql
+	sql/0005_stages.sql \
+	sql/0006_limits.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
 dist_check_SCRIPTS = sql/test/pgtap
 EXTRA_DIST += sql/test/rules.sql

@@ -1,4 +1,4 @@
--- The rules that the schema itself keeps, whoever writes: constraints, and the functions' answers (R2.1, R2.2, R2.3, R2.7, R2.9, R2.10).
+-- The rules that the schema itself keeps, whoever writes: constraints, and the functions' answers (R2.1, R2.2, R2.3, R2.7, R2.9, R2.10, R5.5).
 BEGIN;
 SELECT no_plan();
 
@@ -113,6 +113,13 @@ SELECT is(pg_temp.stage(204, 'build', 5000), 'stage_timeout', 'an open command c
 SELECT is((SELECT count(*)::int FROM sandbox_commands WHERE id = pg_temp.run(204)), 0, 'and nothing was started');
 SELECT is(pg_temp.stage(205, 'test', 5000), 'created 5000', 'another stage has its own');
 SELECT is(pg_temp.stage(206, 'build', NULL), 'created 7', 'a time-out of the command goes before');
+
+-- which timer fired
+SELECT lives_ok($$SELECT commands_record(json_build_array(json_build_object('id', pg_temp.run(205), 'status', 'exited', 'reason', 'timeout', 'timeout', 'stage')),
+	ARRAY['so far'::bytea], ARRAY[NULL::bytea])$$);
+SELECT is((SELECT ROW(reason, timeout, stdout)::text FROM sandbox_commands WHERE id = pg_temp.run(205)), ROW('timeout'::text, 'stage'::text, 'so far'::bytea)::text, 'which timer fired');
+SELECT throws_ok($$UPDATE sandbox_commands SET timeout = 'day' WHERE id = pg_temp.run(205)$$, '23514', NULL, 'timers are known');
+SELECT throws_ok($$UPDATE sandbox_commands SET reason = 'exited' WHERE id = pg_temp.run(205)$$, '23514', NULL, 'a timer goes with reason timeout alone');
 
 SELECT * FROM finish();
 ROLLBACK;

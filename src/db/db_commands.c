@@ -82,7 +82,7 @@ int db_command_refused(struct db *d, const char *command, const char *code, cons
 
 #define COLUMNS "c.id, c.run_id, c.attempt, c.status, c.reason, c.exit_code, c.signal, c.process_group, c.command, c.argv, c.cwd, c.timeout_ms, " \
 	"c.started_at, c.ended_at, c.duration_ms, c.stdout_bytes, c.stderr_bytes, c.stdout_truncated, c.stderr_truncated, " \
-	"c.error_code, c.error_message, c.instance_id"
+	"c.error_code, c.error_message, c.instance_id, c.timeout"
 
 static const struct db_stmt command_get = {
 	"command_get",

@@ -61,7 +61,11 @@ int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_resu
 	return db_query(d, &cleanups_due, &p, ret, err);
 }
 
-static const struct db_stmt cleanup_read = { "cleanup_read", "SELECT cleanup_pending, instance_id FROM runs WHERE id = $1::uuid", false };
+static const struct db_stmt cleanup_read = {
+	"cleanup_read",
+	"SELECT cleanup_pending, instance_id, coalesce(error_code = 'run_timeout', false) FROM runs WHERE id = $1::uuid",
+	false,
+};
 
 int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t **err)
 {

@@ -15,8 +15,8 @@ int db_instance_lost(struct db *d, const char *instance, const char *code, const
 
 /* Due clean-ups: run id. Those taken are put off by hold_ms, so that another janitor takes others meanwhile. */
 int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
-/* pending (bool), instance id or NULL; no row for an unknown Run. */
-enum { CLEANUP_PENDING, CLEANUP_INSTANCE };
+/* pending (bool), instance id or NULL, did the Run reach its ceiling (bool); no row for an unknown Run. */
+enum { CLEANUP_PENDING, CLEANUP_INSTANCE, CLEANUP_CEILING };
 int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t **err);
 /* *ret_clear: the duty is cleared, or there was none. */
 int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool *ret_clear, err_t **err);

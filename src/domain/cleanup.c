@@ -26,9 +26,12 @@ static int destroy(struct domain *d, const char *instance, err_t **err)
 }
 
 /* 1, 0 or -1 as cleanup_run. */
-static int release(struct domain *d, const char *run_id, const char *instance, err_t **err)
+static int release(struct domain *d, const char *run_id, const char *instance, bool ceiling, err_t **err)
 {
 	bool clear = false;
+	/* Before they end with their sandbox, and whoever cleans up: their answer says that it was the Run's time that was over. */
+	if (ceiling && instance && command_end_kill_open(d, run_id, "timeout", err) < 0)
+		return -1;
 	if (instance) {
 		int rc = destroy(d, instance, err);
 		if (rc <= 0)
@@ -53,7 +56,7 @@ int cleanup_run(struct domain *d, const char *run_id, err_t **err)
 		return -1;
 	if (db_rows(r) == 0 || !db_bool(r, 0, CLEANUP_PENDING))
 		return 1;
-	int rc = release(d, run_id, db_str(r, 0, CLEANUP_INSTANCE), &e);
+	int rc = release(d, run_id, db_str(r, 0, CLEANUP_INSTANCE), db_bool(r, 0, CLEANUP_CEILING), &e);
 	if (rc == 1) {
 		log_kv(LOG_INFO, "cleanup_done", "run", run_id, "sandbox", db_str(r, 0, CLEANUP_INSTANCE), NULL);
 		return 1;

@@ -15,7 +15,7 @@
 
 #define BATCH_BYTES (512u << 20)   /* PostgreSQL takes messages below 1 GiB */
 
-static const char *const copied[] = { "id", "status", "reason", "exit_code", "signal", "process_group", "started_at", "ended_at", "duration_ms", "stdout_bytes",
+static const char *const copied[] = { "id", "status", "reason", "timeout", "exit_code", "signal", "process_group", "started_at", "ended_at", "duration_ms", "stdout_bytes",
 	"stderr_bytes", "stdout_truncated", "stderr_truncated" };
 
 static int no_memory(err_t **err)

@@ -67,6 +67,7 @@ static int fill(json_t *o, const struct db_result *r, int row, bool texts)
 	bad |= json_add_i64(o, "timeout_ms", db_i64(r, row, COMMAND_TIMEOUT));
 	bad |= json_add_str(o, "status", db_str(r, row, COMMAND_STATUS));
 	bad |= json_add_str(o, "reason", db_str(r, row, COMMAND_REASON));
+	bad |= json_add_str(o, "timeout", db_str(r, row, COMMAND_TIMER));
 	bad |= add_number(o, "exit_code", r, row, COMMAND_EXIT);
 	bad |= add_number(o, "signal", r, row, COMMAND_SIGNAL);
 	bad |= add_number(o, "process_group", r, row, COMMAND_PGID);

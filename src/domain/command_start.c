@@ -92,6 +92,8 @@ static int build_body(struct start *s, const struct command_new *n, err_t **err)
 	bad |= add_env(s, n->env);
 	bad |= add_stdin(s, n);
 	bad |= json_add_i64(s->body, "timeout_ms", s->row.timeout_ms);
+	/* A command of no stage is a stage of its own. */
+	bad |= json_add_str(s->body, "timer", n->has_timeout ? "command" : "stage");
 	if (bad || !json_text(s->body, &len))
 		return no_memory(err);
 	/* What is to be run is sent twice: to be run and to be recorded. */

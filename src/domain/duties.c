@@ -37,15 +37,13 @@ static int64_t rarely(const struct domain *d)
 	return KEYS_PERIOD_MS;
 }
 
-/* The Runs that a sweep moved: their commands are killed and their sandboxes released at once, unless the executor is away: the duty is on record. */
-static int clean_all(struct domain *d, const struct db_result *r, const char *event, const char *reason)
+/* The Runs that a sweep moved: their sandboxes are released at once, unless the executor is away: the duty is on record. */
+static int clean_all(struct domain *d, const struct db_result *r, const char *event)
 {
 	bool away = false;
 	for (int i = 0; i < db_rows(r); i++) {
 		const char *run = db_str(r, i, 0);
 		log_kv(LOG_INFO, event, "run", run, NULL);
-		if (reason && !away)
-			away = command_end_kill_open(d, run, reason, NULL) < 0;
 		if (!away)
 			away = cleanup_run(d, run, NULL) < 0;
 	}
@@ -55,13 +53,13 @@ static int clean_all(struct domain *d, const struct db_result *r, const char *ev
 static int expire_leases(struct domain *d, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	return db_expire_leases(d->db, d->limits.batch, &r, err) < 0 ? -1 : clean_all(d, r, "lease_expired", NULL);
+	return db_expire_leases(d->db, d->limits.batch, &r, err) < 0 ? -1 : clean_all(d, r, "lease_expired");
 }
 
 static int expire_runs(struct domain *d, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	return db_expire_deadlines(d->db, d->limits.batch, &r, err) < 0 ? -1 : clean_all(d, r, "run_timeout", "timeout");
+	return db_expire_deadlines(d->db, d->limits.batch, &r, err) < 0 ? -1 : clean_all(d, r, "run_timeout");
 }
 
 static int finish_cancels(struct domain *d, err_t **err)
@@ -72,7 +70,7 @@ static int finish_cancels(struct domain *d, err_t **err)
 	for (int i = 0; i < db_rows(waiting); i++)
 		if (command_end_kill_open(d, db_str(waiting, i, 0), "cancelled", NULL) < 0)
 			break;
-	return db_settle_cancels(d->db, d->limits.batch, CANCEL_PATIENCE_MS, &r, err) < 0 ? -1 : clean_all(d, r, "run_cancelled", NULL);
+	return db_settle_cancels(d->db, d->limits.batch, CANCEL_PATIENCE_MS, &r, err) < 0 ? -1 : clean_all(d, r, "run_cancelled");
 }
 
 static int forget_keys(struct domain *d, err_t **err)

@@ -228,11 +228,11 @@ static void finish_lost(struct command *c)
 	finish(c, &o);
 }
 
-static void finish_cancelled(struct command *c, bool ran)
+static void finish_killed(struct command *c, bool ran)
 {
 	struct outcome o;
 
-	outcome_cancelled(&o);
+	outcome_killed(c->st.kill, &o);
 	if (!ran)
 		o.signal = 0;
 	finish(c, &o);
@@ -274,7 +274,7 @@ void command_start(struct command *c)
 	if (!i || instance_state(i) != INSTANCE_IS_READY || v->ending)
 		return;
 	if (c->st.kill != REASON_NONE) {
-		finish_cancelled(c, false);
+		finish_killed(c, false);
 		return;
 	}
 	if (c->st.handed_ms == 0 && steps_handed(c->log_fd, &c->st, &e) < 0) {
@@ -353,7 +353,7 @@ void command_exited(struct command *c, const struct exec_exited *e)
 {
 	struct outcome o;
 
-	outcome_of_exit(e, c->st.kill, is_doomed(c), &o);
+	outcome_of_exit(e, c->st.kill, is_doomed(c), c->st.timer, &o);
 	finish(c, &o);
 }
 
@@ -392,7 +392,7 @@ void command_instance_over(struct command *c, enum instance_state s)
 	if (v->ending)
 		return;
 	if (s == INSTANCE_IS_GONE || c->st.kill != REASON_NONE)
-		finish_cancelled(c, ran);
+		finish_killed(c, ran);
 	else if (c->st.handed_ms)
 		finish_lost(c);
 	else
@@ -404,7 +404,7 @@ int command_kill(struct command *c, enum reason why, err_t **err)
 	if (c->st.kill == REASON_NONE && steps_kill(c->log_fd, &c->st, why, err) < 0)
 		c->st.kill = why;   /* not on disk: only a restart before the end would forget it */
 	if (c->st.handed_ms == 0) {
-		finish_cancelled(c, false);
+		finish_killed(c, false);
 		return 0;
 	}
 	if (instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL) < 0)

@@ -46,6 +46,11 @@ static void add_end(struct buf *b, const struct steps *s)
 		buf_addf(b, "\"%s\"", reason_name(o->reason));
 	else
 		buf_adds(b, "null");
+	buf_adds(b, ",\"timeout\":");
+	if (s->ended && o->timer != TIMER_NONE)
+		buf_addf(b, "\"%s\"", timer_name(o->timer));
+	else
+		buf_adds(b, "null");
 	add_number(b, "exit_code", s->ended && o->exit_code >= 0, o->exit_code);
 	add_number(b, "signal", s->ended && o->signal > 0, o->signal);
 	add_number(b, "process_group", s->process_group > 0, s->process_group);

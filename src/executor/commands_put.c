@@ -37,7 +37,7 @@ static void steps_from(const struct commands *cs, const char *cid, const struct 
 {
 	const char *run = NULL;
 
-	*ret = (struct steps){ .timeout_ms = s->timeout_ms, .accepted_ms = clock_wall_ms(), .caps = cs->limits.caps };
+	*ret = (struct steps){ .timeout_ms = s->timeout_ms, .timer = s->timer, .accepted_ms = clock_wall_ms(), .caps = cs->limits.caps };
 	(void)str_copy(ret->cid, sizeof ret->cid, cid);
 	(void)str_copy(ret->instance, sizeof ret->instance, s->instance);
 	if (s->record && json_get_str(s->record, "run_id", false, &run, NULL) == 0 && run)

@@ -19,6 +19,12 @@ static const char *const reason_names[] = {
 	[REASON_LOST] = "lost",
 };
 
+static const char *const timer_names[] = {
+	[TIMER_COMMAND] = "command",
+	[TIMER_STAGE] = "stage",
+	[TIMER_RUN] = "run",
+};
+
 static const struct {
 	const char *code, *message;
 	int status;
@@ -34,6 +40,7 @@ static const struct {
 };
 
 #define N_REASONS (sizeof reason_names / sizeof *reason_names)
+#define N_TIMERS (sizeof timer_names / sizeof *timer_names)
 #define N_START_ERRORS (sizeof start_errors / sizeof *start_errors)
 
 const char *reason_name(enum reason r)
@@ -47,6 +54,19 @@ enum reason reason_parse(const char *name)
 		if (str_eq(name, reason_names[i]))
 			return (enum reason)i;
 	return REASON_NONE;
+}
+
+const char *timer_name(enum timer t)
+{
+	return (size_t)t < N_TIMERS ? timer_names[t] : NULL;
+}
+
+enum timer timer_parse(const char *name)
+{
+	for (size_t i = TIMER_COMMAND; i < N_TIMERS; i++)
+		if (str_eq(name, timer_names[i]))
+			return (enum timer)i;
+	return TIMER_NONE;
 }
 
 const char *start_error_code(enum start_error e)
@@ -88,9 +108,15 @@ void outcome_lost(struct outcome *ret)
 	clear(ret, REASON_LOST);
 }
 
-void outcome_cancelled(struct outcome *ret)
+static enum reason asked_or_cancelled(enum reason asked)
 {
-	clear(ret, REASON_CANCELLED);
+	return asked != REASON_NONE ? asked : REASON_CANCELLED;
+}
+
+void outcome_killed(enum reason asked, struct outcome *ret)
+{
+	clear(ret, asked_or_cancelled(asked));
+	ret->timer = ret->reason == REASON_TIMEOUT ? TIMER_RUN : TIMER_NONE;
 	ret->signal = SIGKILL;
 }
 
@@ -115,16 +141,16 @@ static enum reason why_of(const struct exec_exited *e, enum reason asked, bool d
 	case EXEC_WHY_OOM:
 		return REASON_OOM;
 	case EXEC_WHY_KILLED:
-		return asked != REASON_NONE ? asked : REASON_CANCELLED;
+		return asked_or_cancelled(asked);
 	case EXEC_WHY_NONE:
 		break;
 	}
 	if (e->end == EXEC_SIGNALED && doomed)
-		return REASON_CANCELLED;
+		return asked_or_cancelled(asked);
 	return e->end == EXEC_SIGNALED ? REASON_SIGNALED : REASON_EXITED;
 }
 
-void outcome_of_exit(const struct exec_exited *e, enum reason asked, bool doomed, struct outcome *ret)
+void outcome_of_exit(const struct exec_exited *e, enum reason asked, bool doomed, enum timer own, struct outcome *ret)
 {
 	if (e->end == EXEC_NOT_STARTED)
 		outcome_not_started(start_error_of(e->stage, e->error), ret);
@@ -132,6 +158,8 @@ void outcome_of_exit(const struct exec_exited *e, enum reason asked, bool doomed
 		outcome_lost(ret);
 	else
 		clear(ret, why_of(e, asked, doomed));
+	if (ret->reason == REASON_TIMEOUT)
+		ret->timer = e->why == EXEC_WHY_TIMEOUT ? own : TIMER_RUN;
 	if (e->end == EXEC_EXITED)
 		ret->exit_code = e->code;
 	if (e->end == EXEC_SIGNALED)
@@ -146,6 +174,7 @@ json_t *outcome_json(const struct outcome *o)
 	cleanup_json json_t *j = json_object_new_object();
 
 	if (!j || json_add_str(j, "reason", reason_name(o->reason)) < 0 || json_add_str(j, "error", start_error_code(o->error)) < 0 ||
+	    (o->timer != TIMER_NONE && json_add_str(j, "timer", timer_name(o->timer)) < 0) ||
 	    json_add_i64(j, "code", o->exit_code) < 0 || json_add_i64(j, "signal", o->signal) < 0 ||
 	    json_add_i64(j, "ended", o->ended_ms) < 0 || json_add_i64(j, "out", (int64_t)o->bytes[0]) < 0 ||
 	    json_add_i64(j, "err", (int64_t)o->bytes[1]) < 0 || json_add_bool(j, "out_cut", o->truncated[0]) < 0 ||
@@ -156,12 +185,12 @@ json_t *outcome_json(const struct outcome *o)
 
 int outcome_parse(const json_t *j, struct outcome *ret, err_t **err)
 {
-	const char *reason = "", *error = "";
+	const char *reason = "", *error = "", *timer = "";
 	int64_t code = -1, sig = 0, out = 0, er = 0;
 	struct outcome o = { 0 };
 
 	if (json_get_str(j, "reason", true, &reason, err) < 0 ||
-	    json_get_str(j, "error", true, &error, err) < 0 ||
+	    json_get_str(j, "error", true, &error, err) < 0 || json_get_str(j, "timer", false, &timer, err) < 0 ||
 	    json_get_i64(j, "code", true, -1, 255, &code, err) < 0 || json_get_i64(j, "signal", true, 0, 255, &sig, err) < 0 ||
 	    json_get_i64(j, "ended", true, 0, INT64_MAX, &o.ended_ms, err) < 0 ||
 	    json_get_i64(j, "out", true, 0, INT64_MAX, &out, err) < 0 || json_get_i64(j, "err", true, 0, INT64_MAX, &er, err) < 0 ||
@@ -171,6 +200,7 @@ int outcome_parse(const json_t *j, struct outcome *ret, err_t **err)
 	if (o.reason == REASON_NONE)
 		return err_set(err, ERR_INVALID, NULL, "unknown reason in the journal");
 	o.error = start_error_parse(error);
+	o.timer = timer_parse(timer);
 	o.exit_code = (int)code;
 	o.signal = (int)sig;
 	o.bytes[0] = (uint64_t)out;

@@ -12,7 +12,7 @@
 #define ENV_MAX 1024
 
 static const char *const keys[] = { "instance", "create", "command", "argv", "cwd", "make_cwd", "env", "stdin", "stdin_base64",
-	"keep_stdin", "timeout_ms", "record", "ticket", NULL };
+	"keep_stdin", "timeout_ms", "timer", "record", "ticket", NULL };
 static const char *const create_keys[] = { "workspace", NULL };
 static const char *const view_keys[] = { "view", "from", "base64", NULL };
 
@@ -110,6 +110,18 @@ static int parse_stdin(struct spec *s, err_t **err)
 	return 0;
 }
 
+static int parse_timer(struct spec *s, err_t **err)
+{
+	const char *name = timer_name(TIMER_COMMAND);
+
+	if (json_get_str(s->body, "timer", false, &name, err) < 0)
+		return -1;
+	s->timer = timer_parse(name);
+	if (s->timer != TIMER_COMMAND && s->timer != TIMER_STAGE)
+		return err_set(err, ERR_INVALID, "bad_field", "timer: command or stage");
+	return 0;
+}
+
 static int parse(struct spec *s, err_t **err)
 {
 	const json_t *ticket = NULL, *body = s->body;
@@ -119,7 +131,7 @@ static int parse(struct spec *s, err_t **err)
 	    json_get_arr(body, "argv", false, &s->argv, err) < 0 || json_get_str(body, "cwd", false, &s->cwd, err) < 0 ||
 	    json_get_bool(body, "make_cwd", false, &s->make_cwd, err) < 0 || json_get_obj(body, "env", false, &s->env, err) < 0 ||
 	    json_get_bool(body, "keep_stdin", false, &s->keep_stdin, err) < 0 || parse_stdin(s, err) < 0 ||
-	    json_get_i64(body, "timeout_ms", true, 1, SPEC_TIMEOUT_MAX_MS, &s->timeout_ms, err) < 0 ||
+	    json_get_i64(body, "timeout_ms", true, 1, SPEC_TIMEOUT_MAX_MS, &s->timeout_ms, err) < 0 || parse_timer(s, err) < 0 ||
 	    json_get_obj(body, "record", false, &s->record, err) < 0 || json_get_obj(body, "ticket", false, &ticket, err) < 0 ||
 	    spec_view(ticket, &s->ticket, err) < 0)
 		return -1;

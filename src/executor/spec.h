@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "core/json.h"
 #include "executor/instances.h"
+#include "executor/outcome.h"
 
 #define SPEC_TIMEOUT_MAX_MS INT64_C(31536000000)   /* a year */
 #define SPEC_CWD_MAX 4095
@@ -37,6 +38,7 @@ struct spec {
 	bool make_cwd;
 	bool keep_stdin;
 	int64_t timeout_ms;
+	enum timer timer;          /* whose time that is */
 	struct view_spec ticket;
 };
 

@@ -81,7 +81,7 @@ static int head_json(const struct steps *s, json_t **ret)
 	cleanup_json json_t *j = json_object_new_object();
 
 	if (!j || json_add_i64(j, "v", 1) < 0 || json_add_str(j, "id", s->cid) < 0 || json_add_str(j, "instance", s->instance) < 0 ||
-	    json_add_str(j, "run", s->run_id) < 0 || json_add_i64(j, "timeout_ms", s->timeout_ms) < 0 ||
+	    json_add_str(j, "run", s->run_id) < 0 || json_add_i64(j, "timeout_ms", s->timeout_ms) < 0 || json_add_str(j, "timer", timer_name(s->timer)) < 0 ||
 	    json_add_i64(j, "accepted", s->accepted_ms) < 0 || json_add_bool(j, "stdin", s->stdin_open) < 0 ||
 	    json_add_bool(j, "stdin_eof", s->stdin_eof) < 0 || json_add_i64(j, "head", (int64_t)s->caps.head) < 0 ||
 	    json_add_i64(j, "tail", (int64_t)s->caps.tail) < 0 || json_add_i64(j, "records", (int64_t)s->caps.index_records) < 0)
@@ -161,17 +161,19 @@ int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err)
 static int parse_head(const char *p, size_t n, struct steps *s, err_t **err)
 {
 	cleanup_json json_t *j = json_parse(p, n, LINE_MAX_BYTES, STEPS_DEPTH, err);
-	const char *cid = "", *instance = "", *run = "";
+	const char *cid = "", *instance = "", *run = "", *timer = timer_name(TIMER_COMMAND);
 	int64_t v = 0, head = 0, tail = 0, records = 0;
 
 	if (!j || json_get_i64(j, "v", true, 1, 1, &v, err) < 0 || json_get_str(j, "id", true, &cid, err) < 0 ||
 	    json_get_str(j, "instance", true, &instance, err) < 0 ||
 	    json_get_str(j, "run", true, &run, err) < 0 || json_get_i64(j, "timeout_ms", true, 0, INT64_MAX, &s->timeout_ms, err) < 0 ||
+	    json_get_str(j, "timer", false, &timer, err) < 0 ||
 	    json_get_i64(j, "accepted", true, 0, INT64_MAX, &s->accepted_ms, err) < 0 ||
 	    json_get_bool(j, "stdin", true, &s->stdin_open, err) < 0 || json_get_bool(j, "stdin_eof", true, &s->stdin_eof, err) < 0 ||
 	    json_get_i64(j, "head", true, 0, INT64_MAX / 4, &head, err) < 0 || json_get_i64(j, "tail", true, 0, INT64_MAX / 4, &tail, err) < 0 ||
 	    json_get_i64(j, "records", true, 0, INT64_MAX / 64, &records, err) < 0)
 		return -1;
+	s->timer = timer_parse(timer);
 	s->caps = (struct output_caps){ (uint64_t)head, (uint64_t)tail, (uint64_t)records };
 	if (!id_valid(cid) || !id_valid(instance) || str_copy(s->cid, sizeof s->cid, cid) < 0 ||
 	    str_copy(s->instance, sizeof s->instance, instance) < 0 ||

@@ -25,6 +25,7 @@ struct steps {
 	char instance[ID_SIZE];
 	char run_id[STEPS_RUN_MAX];   /* of the record; "" when it has none */
 	int64_t timeout_ms;
+	enum timer timer;             /* whose time that is */
 	int64_t accepted_ms;          /* all times are wall time; 0: not yet */
 	int64_t handed_ms;            /* it may have reached the agent from here on */
 	int64_t started_ms;

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from paddock import wait_for
+
 SOURCE = os.path.join(os.path.dirname(__file__), "..", "lib", "stubborn.c")
 
 
@@ -89,13 +91,38 @@ def test_timeout_answer(sh):
     command = sh("echo out; echo err >&2; sleep 100", timeout_ms=700)
     assert (command["status"], command["reason"], command["stdout"], command["stderr"]) == ("exited", "timeout", "out\n", "err\n")
     assert 600 <= command["duration_ms"] < 3000 and command["timeout_ms"] == 700 and command["exit_code"] is None
+    assert command["timeout"] == "command"
+    assert sh("true")["timeout"] is None, "no time-out, no timer"
+
+
+def test_a_timeout_says_which_timer_fired(inst, user, warm):
+    """R2.9: command, stage, Run, each with the output so far; live, as a result, and from the row afterwards."""
+    run_id, token = warm
+
+    def live(accept, **fields):
+        with user.live(run_id, "echo out; sleep 100", accept=accept, lease_token=token, **fields) as stream:
+            return list(stream.events())
+    for accept in ("text/event-stream", "application/x-ndjson"):
+        for fields, timer in (({"timeout_ms": 500}, "command"), ({"stage": {"id": "t-" + accept[:4], "timeout_ms": 600}}, "stage")):
+            events = live(accept, **fields)
+            assert [e.type for e in events] == ["start", "stdout", "exit"]
+            assert (events[-1].data["reason"], events[-1].data["timeout"]) == ("timeout", timer)
+            assert user.get_command(events[-1].data["id"])["timeout"] == timer
+    lower = user.run(timeout_ms=2500)
+    command = user.command(lower["id"], "echo out; sleep 100")
+    assert (command["reason"], command["timeout"], command["stdout"]) == ("timeout", "run", "out\n")
+    assert user.wait_run(lower["id"])["error"]["code"] == "run_timeout"
+    for one in (command["id"], events[-1].data["id"]):
+        wait_for("its end is on record", lambda: inst.value("SELECT timeout IS NOT NULL FROM sandbox_commands WHERE id = '%s'" % one) is True, 10)
+    kept = user.get_command(command["id"])
+    assert (kept["timeout"], kept["stdout"]) == ("run", "out\n")
 
 
 def test_timeout_in_a_live_answer(live):
     with live("echo out; sleep 100", timeout_ms=700) as stream:
         events = list(stream.events())
     assert [e.type for e in events] == ["start", "stdout", "exit"] and events[0].data["timeout_ms"] == 700
-    assert events[-1].data["reason"] == "timeout"
+    assert (events[-1].data["reason"], events[-1].data["timeout"]) == ("timeout", "command")
 
 
 def test_a_background_child_does_not_hold_the_answer(sh):

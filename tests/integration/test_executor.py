@@ -1,6 +1,7 @@
 """The executor with the real agent, without an engine: every answer of docs/executor-api.md, byte-exact streams, and its own death."""
 
 import hashlib
+import itertools
 import os
 import random
 import signal
@@ -71,6 +72,21 @@ def test_a_result(x, box):
     assert (j["status"], j["reason"], j["exit_code"], j["signal"], j["error"]) == ("exited", "exited", 3, None, None)
     assert (j["stdout"], j["stderr"], j["stdout_bytes"], j["stderr_bytes"]) == ("out\n", "err\n", 4, 4)
     assert (j["stdout_encoding"], j["stdout_truncated"]) == ("utf-8", False)
+
+
+def test_a_timeout_says_whose_it_was(x, box):
+    """R2.9: in every form of the answer."""
+    assert x.run(box, "true", timer="stage").json["timeout"] is None
+    for given, told in (({}, "command"), ({"timer": "command"}, "command"), ({"timer": "stage"}, "stage")):
+        j = x.run(box, "echo so far; sleep 30", timeout_ms=500, **given).json
+        assert (j["reason"], j["timeout"], j["stdout"]) == ("timeout", told, "so far\n")
+        assert list(x.events(j["id"]))[-1]["timeout"] == x.state(j["id"])["timeout"] == told
+    assert x.put(box, "true", timer="run")[1].status == 400
+    cid = x.put(box, "echo so far; sleep 30")[0]
+    assert any(e["type"] == "stdout" for e in itertools.islice(x.events(cid), 2))
+    assert x.call("POST", "/v1/commands/%s/kill" % cid, {"reason": "timeout"}).status == 202
+    j = x.call("GET", "/v1/commands/%s/result" % cid).json
+    assert (j["reason"], j["timeout"], j["stdout"]) == ("timeout", "run", "so far\n")
 
 
 def test_argv_is_no_shell(x, box):

@@ -12,7 +12,7 @@ It remembers everything in STATE (JSON, rewritten at each change), so that it ca
                   {"deaf": n}      the next n acknowledgements are forgotten although answered
                   {"slow_gone": n} a destroyed instance is `destroying` for the next n looks at it
                   {"forget": true} the journal of every acknowledged command is dropped
-    POST /control/end {"id"|"any": …, "code": n, "stdout": "…"}   a running command ends
+    POST /control/end {"id"|"any": …, "code": n, "stdout": "…"}   a running command ends; with "timeout": true by its own timer
     POST /control/instance {"id"|"any": …, "state": "lost"|"failed"}
     GET  /control/state            {instances, commands, starts: {cid: n}, violations: […]}
 
@@ -113,19 +113,20 @@ class Model:
         self.s["starts"][cid] = self.s["starts"].get(cid, 0) + 1
         if self.s["starts"][cid] > 1:
             self.wrong("command %s was started twice" % cid)
-        view = dict(b["record"], status="running", reason=None, exit_code=None, signal=None, process_group=42, started_at=now(), ended_at=None, duration_ms=None,
+        view = dict(b["record"], status="running", reason=None, timeout=None, exit_code=None, signal=None, process_group=42, started_at=now(), ended_at=None, duration_ms=None,
                     stdout_bytes=0, stderr_bytes=0, stdout_truncated=False, stderr_truncated=False, error=None)
-        c = {"instance": iid, "view": view, "stdout": "", "stderr": "", "env": sorted(b["env"]), "make_cwd": b["make_cwd"], "stdin": b.get("stdin_base64")}
+        c = {"instance": iid, "view": view, "stdout": "", "stderr": "", "env": sorted(b["env"]), "make_cwd": b["make_cwd"], "stdin": b.get("stdin_base64"),
+             "timer": b["timer"]}
         self.s["commands"][cid] = c
         self.touch(cid)
         return c
 
-    def end(self, c, reason, code=None, signal=None, stdout=""):
+    def end(self, c, reason, code=None, signal=None, stdout="", timeout=None):
         v = c["view"]
         if v["status"] in ENDED:
             return
         c["stdout"] = stdout
-        v.update(status="exited", reason=reason, exit_code=code, signal=signal, ended_at=now(), duration_ms=5, stdout_bytes=len(stdout))
+        v.update(status="exited", reason=reason, timeout=timeout, exit_code=code, signal=signal, ended_at=now(), duration_ms=5, stdout_bytes=len(stdout))
         self.touch(v["id"])
 
     def texts(self, c):
@@ -260,7 +261,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if c["view"]["status"] in ENDED:
             return 409, "not_running"
         if rest == ["kill"]:
-            m.end(c, body.get("reason", "cancelled"), signal=9)
+            reason = body.get("reason", "cancelled")
+            m.end(c, reason, signal=9, timeout="run" if reason == "timeout" else None)
             return 202, {}
         return 202, {"received_bytes": len(body) if isinstance(body, bytes) else 0}
 
@@ -271,7 +273,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             running = [c for c in m.s["commands"].values() if c["view"]["status"] == "running"]
             c = m.s["commands"].get(body.get("id")) if "id" in body else random.choice(running) if running else None
             if c:
-                m.end(c, "exited", code=body.get("code", 0), stdout=body.get("stdout", ""))
+                if body.get("timeout"):
+                    m.end(c, "timeout", signal=9, stdout=body.get("stdout", ""), timeout=c["timer"])
+                else:
+                    m.end(c, "exited", code=body.get("code", 0), stdout=body.get("stdout", ""))
         elif p == ["instance"]:
             ready = [i for i, v in m.s["instances"].items() if v["state"] == "ready"]
             iid = body.get("id") or (random.choice(ready) if ready else None)

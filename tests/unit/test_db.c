@@ -277,7 +277,8 @@ static void assert_refused(const char *dir, const char *word)
 static void test_migrations(void **state)
 {
 	(void)state;
-	static const char *const files[] = { "0001_tables.sql", "0002_runs.sql", "0003_commands.sql", "0004_plans.sql", "0005_stages.sql" };
+	static const char *const files[] = { "0001_tables.sql", "0002_runs.sql", "0003_commands.sql", "0004_plans.sql", "0005_stages.sql",
+		"0006_limits.sql" };
 	char dir[160];
 	int fd;
 	snprintf(dir, sizeof dir, "%s/sql", st.dir);
@@ -291,13 +292,13 @@ static void test_migrations(void **state)
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* One that fails in its middle leaves nothing behind. */
 	static const char broken[] = "CREATE TABLE half (x int);\nSELECT 1/0;\n";
-	assert_int_equal(io_write_file(fd, "0006_broken.sql", broken, strlen(broken), 0644, 0, NULL), 0);
+	assert_int_equal(io_write_file(fd, "0007_broken.sql", broken, strlen(broken), 0644, 0, NULL), 0);
 	assert_refused(dir, "migration_failed");
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM pg_class WHERE relname = 'half'"), 0);
-	assert_int_equal(unlinkat(fd, "0006_broken.sql", 0), 0);
-	assert_int_equal(io_write_file(fd, "0007_gap.sql", "SELECT 1;", 9, 0644, 0, NULL), 0);
+	assert_int_equal(unlinkat(fd, "0007_broken.sql", 0), 0);
+	assert_int_equal(io_write_file(fd, "0008_gap.sql", "SELECT 1;", 9, 0644, 0, NULL), 0);
 	assert_refused(dir, "migration_gap");
-	assert_int_equal(unlinkat(fd, "0007_gap.sql", 0), 0);
+	assert_int_equal(unlinkat(fd, "0008_gap.sql", 0), 0);
 	struct db *owner = open_as("paddock_owner", 5000, true);
 	migrated = 0;
 	assert_int_equal(db_migrate(owner, dir, count, NULL, NULL), 0);

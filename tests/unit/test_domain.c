@@ -228,6 +228,50 @@ static void test_ceiling(void **state)
 	assert_status(id, "failed");
 	assert_ok(commands_get(D, C, s.id, &o, err));
 	assert_string_equal(str_of(o, "reason"), "timeout");
+	assert_string_equal(str_of(o, "timeout"), "run");
+	json_object_put(o);
+}
+
+/* R2.9: the answer says which timer fired, also when the executor was away at that time. */
+static void test_timers(void **state)
+{
+	(void)state;
+	static const struct {
+		struct command_new n;
+		const char *timer;
+	} t[] = {
+		{ { .command = "x", .has_timeout = true, .timeout_ms = 50 }, "command" },
+		{ { .command = "x", .stage = "s", .has_stage_timeout = true, .stage_timeout_ms = 50, .has_timeout = true, .timeout_ms = 40 }, "command" },
+		{ { .command = "x", .stage = "s", .has_stage_timeout = true, .stage_timeout_ms = 50 }, "stage" },
+		{ { .command = "x" }, "stage" },
+	};
+	struct made m = make_run("timers", false, 0);
+	char body[160], sql[256];
+	for (size_t i = 0; i < UNIT_LEN(t); i++) {
+		struct command_started s;
+		json_t *o = NULL;
+		assert_ok(commands_start(D, C, m.id, &t[i].n, &s, err));
+		json_object_put(s.command);
+		snprintf(body, sizeof body, "{\"id\":\"%s\",\"timeout\":true,\"stdout\":\"so far\"}", s.id);
+		stand_control(&st, "/end", body);
+		assert_ok(reports_take(D, 500, err));
+		assert_ok(commands_get(D, C, s.id, &o, err));
+		assert_string_equal(str_of(o, "reason"), "timeout");
+		assert_string_equal(str_of(o, "timeout"), t[i].timer);
+		assert_string_equal(str_of(o, "stdout"), "so far");
+		json_object_put(o);
+	}
+	struct command_started s = start(&m, NULL);
+	json_t *o = NULL;
+	stand_executor_kill(&st);
+	snprintf(sql, sizeof sql, "UPDATE runs SET deadline_at = now() WHERE id = '%s'", m.id);
+	free(stand_sql(&st, sql));
+	duties_step(D, &(struct duties_clock){ 0 });
+	assert_status(m.id, "failed");
+	stand_executor_start(&st);
+	settle();
+	assert_ok(commands_get(D, C, s.id, &o, err));
+	assert_string_equal(str_of(o, "timeout"), "run");
 	json_object_put(o);
 }
 
@@ -302,7 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_life_of_a_run), cmocka_unit_test(test_leases), cmocka_unit_test(test_thread_fence),
 		cmocka_unit_test(test_cancel), cmocka_unit_test(test_execute), cmocka_unit_test(test_executor_away),
-		cmocka_unit_test(test_lost_answers), cmocka_unit_test(test_ceiling), cmocka_unit_test(test_orphans),
+		cmocka_unit_test(test_lost_answers), cmocka_unit_test(test_ceiling), cmocka_unit_test(test_timers), cmocka_unit_test(test_orphans),
 		cmocka_unit_test(test_unrecordable_reports),
 	};
 

@@ -24,7 +24,7 @@ static int scratch(void)
 
 static struct steps sample(void)
 {
-	struct steps s = { .timeout_ms = 60000, .accepted_ms = 1000, .stdin_open = true, .caps = { 10, 20, 30 } };
+	struct steps s = { .timeout_ms = 60000, .timer = TIMER_STAGE, .accepted_ms = 1000, .stdin_open = true, .caps = { 10, 20, 30 } };
 
 	assert_int_equal(str_copy(s.instance, sizeof s.instance, IID), 0);
 	assert_int_equal(str_copy(s.cid, sizeof s.cid, CID), 0);
@@ -44,7 +44,7 @@ static int whole_life(void)
 {
 	int fd = scratch();
 	struct steps s = sample();
-	struct outcome o = { .reason = REASON_TIMEOUT, .exit_code = -1, .signal = 9, .ended_ms = 3000, .bytes = { 5, 6 }, .truncated = { true, false } };
+	struct outcome o = { .reason = REASON_TIMEOUT, .timer = TIMER_STAGE, .exit_code = -1, .signal = 9, .ended_ms = 3000, .bytes = { 5, 6 }, .truncated = { true, false } };
 
 	assert_int_equal(steps_create(fd, &s, record, strlen(record), NULL), 0);
 	assert_int_equal(steps_handed(fd, &s, NULL), 0);
@@ -67,7 +67,7 @@ static void written_and_read(void **state)
 	assert_string_equal(s.instance, IID);
 	assert_string_equal(s.cid, CID);
 	assert_string_equal(s.run_id, "run \"1\"");
-	assert_true(s.timeout_ms == 60000 && s.accepted_ms == 1000 && s.handed_ms > 0 && s.started_ms == 2000 && s.process_group == 42);
+	assert_true(s.timeout_ms == 60000 && s.timer == TIMER_STAGE && s.end.timer == TIMER_STAGE && s.accepted_ms == 1000 && s.handed_ms > 0 && s.started_ms == 2000 && s.process_group == 42);
 	assert_true(s.stdin_open && s.stdin_eof && s.kill == REASON_CANCELLED && s.ended);
 	assert_true(s.end.reason == REASON_TIMEOUT && s.end.signal == 9 && s.end.exit_code == -1 && s.end.bytes[1] == 6 && s.end.truncated[0]);
 	assert_true(s.caps.head == 10 && s.caps.tail == 20 && s.caps.index_records == 30);
@@ -163,31 +163,35 @@ static void reasons(void **state)
 		bool doomed;
 		enum reason want;
 		enum start_error error;
+		enum timer timer;
 	} t[] = {
-		{ { .end = EXEC_EXITED, .code = 3 }, REASON_NONE, false, REASON_EXITED, START_OK },
-		{ { .end = EXEC_EXITED, .code = 3 }, REASON_CANCELLED, true, REASON_EXITED, START_OK },
-		{ { .end = EXEC_SIGNALED, .code = 11 }, REASON_NONE, false, REASON_SIGNALED, START_OK },
-		{ { .end = EXEC_SIGNALED, .code = 9 }, REASON_NONE, true, REASON_CANCELLED, START_OK },
-		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_TIMEOUT, .code = 9 }, REASON_NONE, false, REASON_TIMEOUT, START_OK },
-		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_TIMEOUT, false, REASON_TIMEOUT, START_OK },
-		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_OUTPUT_LIMIT, false, REASON_OUTPUT_LIMIT, START_OK },
-		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_NONE, false, REASON_CANCELLED, START_OK },
-		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_OOM, .code = 9 }, REASON_NONE, false, REASON_OOM, START_OK },
-		{ { .end = EXEC_LOST }, REASON_NONE, false, REASON_LOST, START_OK },
-		{ { .end = EXEC_NOT_STARTED, .error = 2, .stage = "cwd" }, REASON_NONE, false, REASON_NOT_STARTED, START_CWD_NOT_FOUND },
-		{ { .end = EXEC_NOT_STARTED, .error = 13, .stage = "cwd" }, REASON_NONE, false, REASON_NOT_STARTED, START_CWD_FORBIDDEN },
-		{ { .end = EXEC_NOT_STARTED, .error = 2, .stage = "exec" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_NOT_FOUND },
-		{ { .end = EXEC_NOT_STARTED, .error = 13, .stage = "exec" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_FORBIDDEN },
-		{ { .end = EXEC_NOT_STARTED, .error = 12, .stage = "fork" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_FAILED },
+		{ { .end = EXEC_EXITED, .code = 3 }, REASON_NONE, false, REASON_EXITED, START_OK, TIMER_NONE },
+		{ { .end = EXEC_EXITED, .code = 3 }, REASON_CANCELLED, true, REASON_EXITED, START_OK, TIMER_NONE },
+		{ { .end = EXEC_SIGNALED, .code = 11 }, REASON_NONE, false, REASON_SIGNALED, START_OK, TIMER_NONE },
+		{ { .end = EXEC_SIGNALED, .code = 9 }, REASON_NONE, true, REASON_CANCELLED, START_OK, TIMER_NONE },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_TIMEOUT, .code = 9 }, REASON_NONE, false, REASON_TIMEOUT, START_OK, TIMER_STAGE },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_TIMEOUT, .code = 9 }, REASON_TIMEOUT, false, REASON_TIMEOUT, START_OK, TIMER_STAGE },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_TIMEOUT, false, REASON_TIMEOUT, START_OK, TIMER_RUN },
+		{ { .end = EXEC_SIGNALED, .code = 9 }, REASON_TIMEOUT, true, REASON_TIMEOUT, START_OK, TIMER_RUN },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_OUTPUT_LIMIT, false, REASON_OUTPUT_LIMIT, START_OK, TIMER_NONE },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_KILLED, .code = 9 }, REASON_NONE, false, REASON_CANCELLED, START_OK, TIMER_NONE },
+		{ { .end = EXEC_SIGNALED, .why = EXEC_WHY_OOM, .code = 9 }, REASON_NONE, false, REASON_OOM, START_OK, TIMER_NONE },
+		{ { .end = EXEC_LOST }, REASON_NONE, false, REASON_LOST, START_OK, TIMER_NONE },
+		{ { .end = EXEC_NOT_STARTED, .error = 2, .stage = "cwd" }, REASON_NONE, false, REASON_NOT_STARTED, START_CWD_NOT_FOUND, TIMER_NONE },
+		{ { .end = EXEC_NOT_STARTED, .error = 13, .stage = "cwd" }, REASON_NONE, false, REASON_NOT_STARTED, START_CWD_FORBIDDEN, TIMER_NONE },
+		{ { .end = EXEC_NOT_STARTED, .error = 2, .stage = "exec" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_NOT_FOUND, TIMER_NONE },
+		{ { .end = EXEC_NOT_STARTED, .error = 13, .stage = "exec" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_FORBIDDEN, TIMER_NONE },
+		{ { .end = EXEC_NOT_STARTED, .error = 12, .stage = "fork" }, REASON_NONE, false, REASON_NOT_STARTED, START_EXEC_FAILED, TIMER_NONE },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < UNIT_LEN(t); i++) {
 		struct outcome o;
 
-		outcome_of_exit(&t[i].e, t[i].asked, t[i].doomed, &o);
+		outcome_of_exit(&t[i].e, t[i].asked, t[i].doomed, TIMER_STAGE, &o);
 		assert_int_equal(o.reason, t[i].want);
 		assert_int_equal(o.error, t[i].error);
+		assert_int_equal(o.timer, t[i].timer);
 		assert_int_equal(o.exit_code, t[i].e.end == EXEC_EXITED ? 3 : -1);
 		assert_string_equal(reason_name(reason_parse(reason_name(o.reason))), reason_name(o.reason));
 	}
