@@ -39,3 +39,109 @@ BEGIN
 		AND NOT EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.id = (e ->> 'id')::uuid AND c.ended_at IS NULL);
 END
 $$;
+
+-- Limits on instances. The ledger has them until nothing of them is left, so those that are being cleaned up count.
+ALTER TYPE command_wish ADD ATTRIBUTE max_user_instances bigint, ADD ATTRIBUTE max_all_instances bigint;
+
+-- Is one of them reached? Exact: who has counted holds a lock until his row is committed. Taken after the lock of commands_full.
+CREATE FUNCTION instances_full(w command_wish, p_user uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	v_user bigint;
+	v_all bigint;
+BEGIN
+	PERFORM pg_advisory_xact_lock(7030002);
+	SELECT count(*) FILTER (WHERE user_id = p_user), count(*) INTO v_user, v_all FROM instances;
+	RETURN v_user >= w.max_user_instances OR v_all >= w.max_all_instances;
+END
+$$;
+
+-- created | replayed | idempotency_mismatch | not_found | run_ended | lease_lost | lease_required | cleanup_pending | too_many_commands | too_many_instances |
+-- stage_timeout
+CREATE OR REPLACE FUNCTION command_start(p_run uuid, p_hash bytea, p_instance uuid, p_workspace text, w command_wish, p_key text, p_body bytea, o origin)
+RETURNS command_answer LANGUAGE plpgsql AS $$
+DECLARE
+	r runs;
+	a command_answer;
+	v_no text;
+BEGIN
+	IF p_key IS NOT NULL THEN
+		a := command_replay('command', p_run, p_key, p_body, o.user_id);
+		IF a.result IS NOT NULL THEN
+			RETURN a;
+		END IF;
+	END IF;
+	SELECT * INTO r FROM runs WHERE id = p_run AND user_id = o.user_id FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		a.result := 'not_found';
+		RETURN a;
+	END IF;
+	v_no := run_refuses(r, p_hash);
+	IF v_no IS NULL AND (r.cleanup_pending OR (r.instance_id IS NULL AND thread_fenced(r.user_id, r.thread_id))) THEN
+		v_no := 'cleanup_pending';
+	ELSIF v_no IS NULL AND commands_full(w, r.user_id, r.id) THEN
+		v_no := 'too_many_commands';
+	END IF;
+	IF v_no IS NULL AND w.stage_ms IS NOT NULL THEN
+		w.timeout_ms := w.stage_ms - CASE WHEN r.status = 'pending' THEN 0 ELSE stage_used_ms(r.id, r.attempt, w.stage) END;
+		IF w.timeout_ms < 1 THEN
+			v_no := 'stage_timeout';
+		END IF;
+	END IF;
+	IF v_no IS NULL AND r.instance_id IS NULL AND instances_full(w, r.user_id) THEN
+		v_no := 'too_many_instances';
+	END IF;
+	IF v_no IS NOT NULL THEN
+		a.result := v_no;
+		RETURN a;
+	END IF;
+	IF r.status = 'pending' THEN
+		r := run_begin(r.id, NULL, NULL, NULL, NULL);
+	END IF;
+	IF r.instance_id IS NULL THEN
+		INSERT INTO instances (id, run_id, attempt, user_id, workspace) VALUES (p_instance, r.id, r.attempt, r.user_id, p_workspace);
+		UPDATE runs SET instance_id = p_instance WHERE id = r.id RETURNING * INTO r;
+		UPDATE run_attempts SET instance_id = p_instance WHERE run_id = r.id AND attempt = r.attempt;
+	END IF;
+	PERFORM command_insert(w, r, o);
+	IF p_key IS NOT NULL THEN
+		INSERT INTO idempotency_keys (user_id, scope, key, body_hash, run_id, command_id) VALUES (o.user_id, 'command', p_key, p_body, r.id, w.id);
+	END IF;
+	RETURN ROW('created', w.id, r.id, r.attempt, r.instance_id, coalesce(w.cwd, r.workdir), r.workdir, w.timeout_ms, false)::command_answer;
+END
+$$;
+
+-- created | replayed | idempotency_mismatch | too_many_commands | too_many_instances
+CREATE OR REPLACE FUNCTION execute_start(p_run uuid, p_instance uuid, p_workspace text, p_backend text, p_workdir text, p_timeout bigint, w command_wish,
+	p_key text, p_body bytea, o origin) RETURNS command_answer LANGUAGE plpgsql AS $$
+DECLARE
+	r runs;
+	a command_answer;
+	v_now timestamptz := clock_timestamp();
+BEGIN
+	IF p_key IS NOT NULL THEN
+		a := command_replay('execute', NULL, p_key, p_body, o.user_id);
+		IF a.result IS NOT NULL THEN
+			RETURN a;
+		END IF;
+	END IF;
+	IF commands_full(w, o.user_id, p_run) THEN
+		a.result := 'too_many_commands';
+		RETURN a;
+	ELSIF instances_full(w, o.user_id) THEN
+		a.result := 'too_many_instances';
+		RETURN a;
+	END IF;
+	INSERT INTO runs (id, user_id, thread_id, status, oneshot, attempt, max_attempts, backend, workdir, timeout_ms, instance_id, started_at, deadline_at)
+	VALUES (p_run, o.user_id, p_run::text, 'running', true, 1, 1, p_backend, p_workdir, p_timeout, p_instance, v_now, v_now + p_timeout * interval '1 ms')
+	RETURNING * INTO r;
+	INSERT INTO run_attempts (run_id, attempt, instance_id) VALUES (p_run, 1, p_instance);
+	INSERT INTO instances (id, run_id, attempt, user_id, workspace) VALUES (p_instance, p_run, 1, o.user_id, p_workspace);
+	PERFORM command_insert(w, r, o);
+	IF p_key IS NOT NULL THEN
+		INSERT INTO idempotency_keys (user_id, scope, key, body_hash, run_id, command_id) VALUES (o.user_id, 'execute', p_key, p_body, p_run, w.id);
+	END IF;
+	RETURN ROW('created', w.id, p_run, 1, p_instance, coalesce(w.cwd, p_workdir), p_workdir, w.timeout_ms, false)::command_answer;
+END
+$$;
+
+GRANT EXECUTE ON FUNCTION instances_full(command_wish, uuid) TO paddock_api;

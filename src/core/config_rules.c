@@ -116,7 +116,7 @@ int config_rules_check(const struct config *c, err_t **err)
 	if (prefix[0] != '/' || !str_suffix(prefix, "/"))
 		return err_set(err, ERR_REFUSED, "bad_config", "api.accel_prefix must begin and end with /");
 	if (at_most(c, "runs.lease_ms", "runs.lease_max_ms", err) < 0 || at_most(c, "runs.run_commands", "runs.all_commands", err) < 0 ||
-			at_most(c, "runs.user_commands", "runs.all_commands", err) < 0 ||
+			at_most(c, "runs.user_commands", "runs.all_commands", err) < 0 || at_most(c, "runs.user_instances", "runs.all_instances", err) < 0 ||
 			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0)
 		return -1;
 	return 0;

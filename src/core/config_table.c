@@ -94,6 +94,8 @@ const struct config_opt config_table[] = {
 	INT("runs", "run_commands", "64", 1, 100000, API, "commands of one Run running at once"),
 	INT("runs", "user_commands", "128", 1, 100000, API, "commands of one user running at once"),
 	INT("runs", "all_commands", "512", 1, 100000, API, "commands running at once in all"),
+	INT("runs", "user_instances", "128", 1, 10000, API, "sandboxes of one user at once"),
+	INT("runs", "all_instances", "256", 1, 10000, API, "sandboxes at once in all"),
 
 	MS("janitor", "interval_ms", "500", 50, HOUR, NULL, API, "pause between two rounds"),
 	INT("janitor", "batch", "100", 1, 10000, API, "rows taken in one step"),

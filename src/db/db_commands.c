@@ -15,6 +15,8 @@ static void add_wish(struct db_params *p, const struct db_command_new *n)
 	db_add_i64(p, n->max_all);
 	db_add_str(p, n->stage);
 	db_add_i64(p, n->stage_ms);
+	db_add_i64(p, n->max_user_instances);
+	db_add_i64(p, n->max_all_instances);
 }
 
 static void add_idem(struct db_params *p, const struct db_idem *i)
@@ -27,7 +29,7 @@ static const struct db_stmt command_start = {
 	"command_start",
 	"SELECT " ANSWER " FROM command_start($1::uuid, $2::bytea, $3::uuid, $4, "
 	"ROW($5::uuid, $6::text, $7::json, $8::text, $9::bigint, $10::boolean, $11::bigint, $12::bigint, $13::bigint, $14::text, "
-	"nullif($15::bigint, 0))::command_wish, $16, $17::bytea, ROW($18::uuid, $19::uuid, $20::text, $21::text, $22::text)::origin) a",
+	"nullif($15::bigint, 0), $16::bigint, $17::bigint)::command_wish, $18, $19::bytea, ROW($20::uuid, $21::uuid, $22::text, $23::text, $24::text)::origin) a",
 	true,
 };
 
@@ -49,7 +51,7 @@ static const struct db_stmt execute_start = {
 	"execute_start",
 	"SELECT " ANSWER " FROM execute_start($1::uuid, $2::uuid, $3, $4, $5, $6, "
 	"ROW($7::uuid, $8::text, $9::json, $10::text, $11::bigint, $12::boolean, $13::bigint, $14::bigint, $15::bigint, $16::text, "
-	"nullif($17::bigint, 0))::command_wish, $18, $19::bytea, ROW($20::uuid, $21::uuid, $22::text, $23::text, $24::text)::origin) a",
+	"nullif($17::bigint, 0), $18::bigint, $19::bigint)::command_wish, $20, $21::bytea, ROW($22::uuid, $23::uuid, $24::text, $25::text, $26::text)::origin) a",
 	true,
 };
 

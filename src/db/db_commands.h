@@ -12,6 +12,7 @@ struct db_command_new {
 	int64_t timeout_ms;
 	bool background;
 	int64_t max_run, max_user, max_all;
+	int64_t max_user_instances, max_all_instances;
 	const char *stage;               /* NULL: none */
 	int64_t stage_ms;                /* in place of timeout_ms: what the stage has in all; 0: timeout_ms holds */
 };

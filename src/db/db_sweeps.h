@@ -1,4 +1,4 @@
-/* db_sweeps.h - what the janitor reads and moves: leases, ceilings, cancels, clean-up, the ledger of instances, old keys. */
+/* db_sweeps.h - what the janitor reads and moves: leases, ceilings, cancels, clean-up, the ledger of instances, old keys, what is kept no longer. */
 #ifndef PADDOCK_DB_DB_SWEEPS_H
 #define PADDOCK_DB_DB_SWEEPS_H
 

@@ -28,6 +28,7 @@ static const struct word words[] = {
 	{ "cleanup_pending", ERR_CONFLICT, "an earlier environment of this Thread is still being cleaned up" },
 	{ "stage_timeout", ERR_CONFLICT, "the time of this stage is used up" },
 	{ "too_many_commands", ERR_LIMIT, "too many commands are running" },
+	{ "too_many_instances", ERR_LIMIT, "too many sandboxes exist" },
 };
 
 int answer_check(const char *word, err_t **err)

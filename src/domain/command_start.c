@@ -134,6 +134,8 @@ int start_prepare(struct domain *d, const struct command_new *n, struct start *s
 	s->row.max_run = l->run_commands;
 	s->row.max_user = l->user_commands;
 	s->row.max_all = l->all_commands;
+	s->row.max_user_instances = l->user_instances;
+	s->row.max_all_instances = l->all_instances;
 	return build_body(s, n, err);
 }
 

@@ -17,6 +17,8 @@ static void read_limits(struct domain_limits *l, const struct config *c)
 	l->run_commands = config_int(c, "runs.run_commands");
 	l->user_commands = config_int(c, "runs.user_commands");
 	l->all_commands = config_int(c, "runs.all_commands");
+	l->user_instances = config_int(c, "runs.user_instances");
+	l->all_instances = config_int(c, "runs.all_instances");
 	l->backoff_min_ms = config_int(c, "janitor.backoff_min_ms");
 	l->backoff_max_ms = config_int(c, "janitor.backoff_max_ms");
 	l->orphan_grace_ms = config_int(c, "janitor.orphan_grace_ms");

@@ -28,7 +28,7 @@ struct domain_limits {
 	int64_t lease_ms, lease_max_ms;
 	int64_t max_attempts;
 	int64_t run_timeout_ms, stage_timeout_ms;
-	int64_t run_commands, user_commands, all_commands;
+	int64_t run_commands, user_commands, all_commands, user_instances, all_instances;
 	int64_t backoff_min_ms, backoff_max_ms;
 	int64_t orphan_grace_ms;
 	int64_t interval_ms, batch;

@@ -12,20 +12,23 @@ from paddock import Collected, Sampler, wait_for
 
 @pytest.fixture
 def sixteen_workers(inst):
-    """[api] workers = 16 by reload; as it was afterwards."""
+    """[api] workers = 16 by reload, and a way to set more; as it was afterwards."""
     path = inst.etc + "/paddock.ini"
     with open(path, encoding="utf-8") as f:
         text = f.read()
     before = len(inst.pids("worker"))
 
     def use(config, workers):
+        old = inst.pids("worker")
         with open(path, "w", encoding="utf-8") as f:
             f.write(config)
         inst.kill(inst.pids("master")[0], signal.SIGHUP)
-        wait_for(lambda: "%d workers: %d" % (workers, len(inst.pids("worker"))), lambda: len(inst.pids("worker")) == workers, 20)
+        wait_for(lambda: "%d new workers: %s" % (workers, inst.pids("worker")),
+                 lambda: len(inst.pids("worker")) == workers and not set(old) & set(inst.pids("worker")), 20)
     without = re.sub(r"(?m)^workers\s*=.*\n", "", text)
-    use(without.replace("[api]\n", "[api]\nworkers = 16\n") if "[api]\n" in without else without + "\n[api]\nworkers = 16\n", 16)
-    yield
+    sixteen = without.replace("[api]\n", "[api]\nworkers = 16\n") if "[api]\n" in without else without + "\n[api]\nworkers = 16\n"
+    use(sixteen, 16)
+    yield lambda more: use(sixteen + more, 16)
     use(text, before)
 
 
@@ -69,3 +72,30 @@ def test_200_commands_in_20_runs(inst, sixteen_workers):
         user.finish(run["id"], token).ok(200)
     for user, run, token in runs:
         user.wait_run(run["id"], 60)
+
+
+def test_the_limit_on_sandboxes_is_exact(inst, sixteen_workers):
+    """However many ask at the same moment: 429 with a code, no row and no container beyond the limit; room again when they are gone."""
+    sixteen_workers("\n[runs]\nuser_instances = 3\n")
+    user = inst.user()
+    mine = "WHERE user_id = (SELECT id FROM users WHERE name = '%s')" % user.name
+    began, answers, lock = threading.Barrier(12), [], threading.Lock()
+
+    def ask():
+        client = user.clone()
+        began.wait()
+        answer = client.post("/api/execute", {"command": "sleep 4", "timeout_ms": 60000}, timeout=60)
+        with lock:
+            answers.append(answer)
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    wait_for("the refused ones are answered", lambda: len(answers) >= 9, 20)
+    assert inst.value("SELECT count(*) FROM instances " + mine) == 3
+    assert inst.value("SELECT count(*) FROM runs " + mine) == 3
+    for thread in threads:
+        thread.join(60)
+    refused = [answer for answer in answers if answer.status != 200]
+    assert len(refused) == 9 and all((a.status, a.code) == (429, "too_many_instances") and a.headers["Retry-After"] for a in refused), refused
+    wait_for("they are gone", lambda: inst.value("SELECT count(*) FROM instances " + mine) == 0, 30)
+    assert user.execute("echo again")["stdout"] == "again\n"

@@ -1,5 +1,8 @@
 #include "domain_kit.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void test_idempotency(void **state)
 {
 	(void)state;
@@ -241,11 +244,66 @@ static void test_health(void **state)
 	assert_fails(runs_get(D, C, "01900000-0000-7000-8000-000000000000", &o, err), "not_found");
 }
 
+#define RIVALS 12
+#define PLACES 3
+
+/* A process of its own that wants a sandbox as soon as `go` is closed: 0 it has one, 1 it was refused, 2 anything else. */
+static pid_t rival(const int go[2], int64_t most)
+{
+	pid_t pid = fork();
+	if (pid != 0)
+		return pid;
+	char c;
+	struct command_started s;
+	err_t *e = NULL;
+	struct domain *d = stand_domain(&st);
+	d->limits.user_instances = most;
+	close(go[1]);
+	if (domain_check(d, NULL) < 0 || read(go[0], &c, 1) != 0)
+		_exit(2);
+	if (execute_start(d, C, &(struct command_new){ .command = "x" }, &s, &e) == 0)
+		_exit(0);
+	_exit(str_eq(err_detail(e), "too_many_instances") && err_code(e) == ERR_LIMIT ? 1 : 2);
+}
+
+/* However many start at the same moment, the limit on sandboxes is exact, and a refused one leaves nothing. */
+static void test_instances(void **state)
+{
+	(void)state;
+	settle();
+	long before = stand_count(&st, "SELECT count(*) FROM instances"), runs_before = stand_count(&st, "SELECT count(*) FROM runs");
+	int go[2], n[3] = { 0 };
+	pid_t pids[RIVALS];
+	assert_int_equal(pipe(go), 0);
+	for (int i = 0; i < RIVALS; i++) {
+		pids[i] = rival(go, before + PLACES);
+		assert_true(pids[i] > 0);
+	}
+	close(go[0]);
+	close(go[1]);
+	for (int i = 0; i < RIVALS; i++) {
+		int status;
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 3);
+		n[WEXITSTATUS(status)]++;
+	}
+	assert_int_equal(n[0], PLACES);
+	assert_int_equal(n[1], RIVALS - PLACES);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances"), before + PLACES);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM runs"), runs_before + PLACES);
+	D->limits.all_instances = before + PLACES;
+	assert_fails(execute_start(D, C, &(struct command_new){ .command = "x" }, &(struct command_started){ 0 }, err), "too_many_instances");
+	D->limits.all_instances = 256;
+	free(stand_sql(&st, "UPDATE runs SET deadline_at = now() WHERE oneshot AND ended_at IS NULL"));
+	settle();
+	assert_ok(execute_start(D, C, &(struct command_new){ .command = "x" }, &(struct command_started){ 0 }, err));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_idempotency), cmocka_unit_test(test_limits), cmocka_unit_test(test_bad_values),
-		cmocka_unit_test(test_others_things), cmocka_unit_test(test_tokens), cmocka_unit_test(test_lists), cmocka_unit_test(test_health),
+		cmocka_unit_test(test_others_things), cmocka_unit_test(test_tokens), cmocka_unit_test(test_lists), cmocka_unit_test(test_health), cmocka_unit_test(test_instances),
 	};
 
 	return cmocka_run_group_tests_name("domain_access", tests, up, down);
