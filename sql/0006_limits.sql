@@ -145,3 +145,75 @@ END
 $$;
 
 GRANT EXECUTE ON FUNCTION instances_full(command_wish, uuid) TO paddock_api;
+
+-- Retention: what is over is forgotten after a time. The API's account may not delete these rows; these functions may, with their owner's rights, and
+-- only what is at least a day old. Each does one bounded batch and gives its size.
+CREATE INDEX sandbox_commands_kept ON sandbox_commands (ended_at) WHERE ended_at IS NOT NULL AND (stdout IS NOT NULL OR stderr IS NOT NULL);
+CREATE INDEX runs_over ON runs (ended_at) WHERE ended_at IS NOT NULL AND NOT cleanup_pending;
+CREATE INDEX runs_successor ON runs (successor_id) WHERE successor_id IS NOT NULL;
+
+CREATE FUNCTION days_ago(p_days bigint) RETURNS timestamptz LANGUAGE plpgsql AS $$
+BEGIN
+	IF p_days IS NULL OR p_days < 1 THEN
+		RAISE EXCEPTION 'nothing younger than a day is removed';
+	END IF;
+	RETURN clock_timestamp() - p_days * interval '1 day';
+END
+$$;
+
+-- Head and tail of the output; counts stay, and what is missing is marked as cut.
+CREATE FUNCTION retire_outputs(p_days bigint, p_limit bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+	v_before timestamptz := days_ago(p_days);
+	v_n bigint;
+BEGIN
+	UPDATE sandbox_commands SET stdout = NULL, stderr = NULL, stdout_truncated = stdout_truncated OR stdout_bytes > 0,
+		stderr_truncated = stderr_truncated OR stderr_bytes > 0
+	WHERE id IN (SELECT id FROM sandbox_commands WHERE ended_at IS NOT NULL AND (stdout IS NOT NULL OR stderr IS NOT NULL) AND ended_at < v_before
+		ORDER BY ended_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
+	GET DIAGNOSTICS v_n = ROW_COUNT;
+	RETURN v_n;
+END
+$$;
+
+-- Ended Runs with their attempts and commands, of which the audit keeps who started what, and how it ended. Not those that clean-up, an instance or an
+-- Idempotency-Key still needs, nor a successor whose predecessor is still there. p_limit bounds Runs and commands each: a Run of many commands goes in parts.
+CREATE FUNCTION retire_runs(p_days bigint, p_limit bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+	v_before timestamptz := least(days_ago(p_days), (SELECT min(created_at) FROM idempotency_keys));
+	v_runs uuid[];
+	v_commands bigint;
+	v_n bigint;
+BEGIN
+	SELECT array_agg(x.id) INTO v_runs FROM (SELECT r.id FROM runs r WHERE r.ended_at IS NOT NULL AND NOT r.cleanup_pending AND r.ended_at < v_before
+			AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.run_id = r.id)
+			AND NOT EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.user_id = r.user_id AND c.run_id = r.id AND c.ended_at IS NULL)
+			AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.successor_id = r.id)
+		ORDER BY r.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED) x;
+	WITH gone AS (
+		DELETE FROM sandbox_commands WHERE id IN (SELECT c.id FROM unnest(v_runs) u (run_id) JOIN sandbox_commands c ON c.run_id = u.run_id LIMIT p_limit) RETURNING *
+	)
+	INSERT INTO audit (at, actor_id, user_id, token_id, request_id, source, action, object, result)
+		SELECT created_at, actor_id, user_id, token_id, request_id, source, 'command.start', id::text, coalesce(reason, status) FROM gone;
+	GET DIAGNOSTICS v_commands = ROW_COUNT;
+	SELECT array_agg(u) INTO v_runs FROM unnest(v_runs) u WHERE NOT EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = u);
+	DELETE FROM run_attempts WHERE run_id = ANY (v_runs);
+	DELETE FROM runs WHERE id = ANY (v_runs);
+	GET DIAGNOSTICS v_n = ROW_COUNT;
+	RETURN v_n + v_commands;
+END
+$$;
+
+CREATE FUNCTION retire_audit(p_days bigint, p_limit bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+	v_before timestamptz := days_ago(p_days);
+	v_n bigint;
+BEGIN
+	DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < v_before ORDER BY at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+	GET DIAGNOSTICS v_n = ROW_COUNT;
+	RETURN v_n;
+END
+$$;
+
+REVOKE ALL ON FUNCTION retire_outputs(bigint, bigint), retire_runs(bigint, bigint), retire_audit(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION days_ago(bigint), retire_outputs(bigint, bigint), retire_runs(bigint, bigint), retire_audit(bigint, bigint) TO paddock_api;

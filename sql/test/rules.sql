@@ -140,5 +140,36 @@ SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(310)), 'pending', 'the
 SELECT is(pg_temp.in_box(100), 'created', 'now there is room');
 SELECT is(pg_temp.in_box(1), 'created', 'its next command needs none');
 
+-- retention
+SELECT throws_ok($$SELECT retire_runs(0, 10)$$, 'P0001', NULL, 'nothing young is removed');
+SELECT ok(NOT has_function_privilege('paddock_read', 'retire_audit(bigint, bigint)', 'EXECUTE'), 'readers remove nothing');
+SELECT ok(NOT has_table_privilege('paddock_api', 'audit', 'DELETE') AND NOT has_table_privilege('paddock_api', 'runs', 'DELETE'), 'nor does the API but by these functions');
+UPDATE runs SET ended_at = now() - interval '3 days' WHERE ended_at IS NOT NULL;
+UPDATE sandbox_commands SET ended_at = now() - interval '3 days' WHERE ended_at IS NOT NULL;
+SELECT is(retire_outputs(4, 10), 0::bigint, 'outputs of younger commands stay');
+SELECT is(retire_outputs(2, 1), 1::bigint, 'a bounded batch');
+SELECT is(retire_outputs(2, 10), 1::bigint, 'the rest');
+SELECT is((SELECT ROW(reason, stdout IS NULL, stdout_truncated)::text FROM sandbox_commands WHERE id = pg_temp.run(205)), '(timeout,t,f)', 'the record stays');
+SELECT is(retire_runs(2, 10), 0::bigint, 'no Run whose clean-up is pending is removed');
+UPDATE runs SET cleanup_pending = false, cleanup_next_at = NULL WHERE cleanup_pending AND id <> pg_temp.run(1);
+SELECT is((SELECT array_agg(i.run_id) FROM instances i WHERE i.run_id IN (pg_temp.run(3), pg_temp.run(9))) IS NOT NULL, true, 'instances are in the ledger');
+SELECT is(retire_runs(2, 10), 0::bigint, 'nor one with an instance');
+DELETE FROM instances WHERE run_id IN (pg_temp.run(3), pg_temp.run(9));
+INSERT INTO idempotency_keys (user_id, scope, key, body_hash, run_id, created_at)
+	VALUES ('00000000-0000-7000-8000-000000000001', 'run', 'old', 'x', pg_temp.run(3), now() - interval '3 days 1 hour');
+SELECT is(retire_runs(2, 10), 0::bigint, 'nor one that an Idempotency-Key may stand for');
+DELETE FROM idempotency_keys;
+UPDATE runs SET successor_id = pg_temp.run(9) WHERE id = pg_temp.run(310);
+SELECT is(retire_runs(2, 1), 2::bigint, 'a Run and its command');
+SELECT is(retire_runs(2, 10), 0::bigint, 'a successor waits for its predecessor');
+UPDATE runs SET successor_id = NULL WHERE id = pg_temp.run(310);
+SELECT is(retire_runs(2, 10), 2::bigint, 'and goes behind it');
+SELECT is((SELECT count(*)::int FROM runs WHERE id IN (pg_temp.run(3), pg_temp.run(9))) + (SELECT count(*)::int FROM run_attempts WHERE run_id IN (pg_temp.run(3), pg_temp.run(9))), 0, 'gone');
+SELECT is((SELECT count(*)::int FROM runs WHERE id IN (pg_temp.run(1), pg_temp.run(20))), 2, 'others are not');
+SELECT is((SELECT ROW(actor, result)::text FROM audit_log WHERE action = 'command.start' AND object = pg_temp.run(91)::text), '(ann,not_started)', 'the audit keeps what it did');
+UPDATE audit SET at = now() - interval '400 days' WHERE object = pg_temp.run(91)::text;
+SELECT is(retire_audit(365, 10), 1::bigint, 'for its own time');
+SELECT is((SELECT count(*)::int FROM audit WHERE object = pg_temp.run(91)::text), 0, 'and no longer');
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -102,6 +102,10 @@ const struct config_opt config_table[] = {
 	MS("janitor", "backoff_min_ms", "500", 50, HOUR, NULL, API, "first wait before a failed clean-up is tried again"),
 	MS("janitor", "backoff_max_ms", "60000", 50, DAY, NULL, API, "longest wait before a failed clean-up is tried again"),
 	MS("janitor", "orphan_grace_ms", "60000", 0, DAY, NULL, API, "age before an instance without a row is removed"),
+
+	INT("retention", "output_days", "30", 0, 36500, API, "how long a command's record has its output; 0 for ever"),
+	INT("retention", "run_days", "90", 0, 36500, API, "how long an ended Run and its commands are kept; 0 for ever"),
+	INT("retention", "audit_days", "730", 0, 36500, API, "how long the audit is kept; 0 for ever"),
 };
 
 const size_t config_table_len = sizeof config_table / sizeof config_table[0];

@@ -144,3 +144,34 @@ int db_forget_keys(struct db *d, int64_t age_ms, int64_t limit, struct db_result
 	db_add_i64(&p, limit);
 	return db_query(d, &forget_keys, &p, ret, err);
 }
+
+static int retire(struct db *d, const struct db_stmt *s, int64_t days, int64_t limit, int64_t *ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	cleanup_db_result struct db_result *r = NULL;
+	db_add_i64(&p, days);
+	db_add_i64(&p, limit);
+	if (db_query(d, s, &p, &r, err) < 0)
+		return -1;
+	*ret = db_i64(r, 0, 0);
+	return 0;
+}
+
+static const struct db_stmt retire_outputs = { "retire_outputs", "SELECT retire_outputs($1, $2)", true };
+static const struct db_stmt retire_runs = { "retire_runs", "SELECT retire_runs($1, $2)", true };
+static const struct db_stmt retire_audit = { "retire_audit", "SELECT retire_audit($1, $2)", true };
+
+int db_retire_outputs(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err)
+{
+	return retire(d, &retire_outputs, days, limit, ret, err);
+}
+
+int db_retire_runs(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err)
+{
+	return retire(d, &retire_runs, days, limit, ret, err);
+}
+
+int db_retire_audit(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err)
+{
+	return retire(d, &retire_audit, days, limit, ret, err);
+}

@@ -33,4 +33,10 @@ int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, e
 /* Removes Idempotency-Keys older than age_ms. The number of removed ones in row 0. */
 int db_forget_keys(struct db *d, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err);
 
+/* One batch of what ended longer than that many days (≥ 1) ago: the outputs in commands' records, ended Runs with their commands, the audit. How many
+ * rows it removed or changed in *ret; none were left when that is less than limit. */
+int db_retire_outputs(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err);
+int db_retire_runs(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err);
+int db_retire_audit(struct db *d, int64_t days, int64_t limit, int64_t *ret, err_t **err);
+
 #endif

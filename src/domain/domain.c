@@ -25,6 +25,9 @@ static void read_limits(struct domain_limits *l, const struct config *c)
 	l->interval_ms = config_int(c, "janitor.interval_ms");
 	l->batch = config_int(c, "janitor.batch");
 	l->stdin_bytes = config_int(c, "api.stdin_bytes");
+	l->output_days = config_int(c, "retention.output_days");
+	l->run_days = config_int(c, "retention.run_days");
+	l->audit_days = config_int(c, "retention.audit_days");
 }
 
 static int open_parts(struct domain *d, const struct config *c, err_t **err)

@@ -33,6 +33,7 @@ struct domain_limits {
 	int64_t orphan_grace_ms;
 	int64_t interval_ms, batch;
 	int64_t stdin_bytes;
+	int64_t output_days, run_days, audit_days;   /* 0: for ever */
 };
 
 /* The members are for src/domain (and paddockctl, which reads tables that have no rule); others use the functions. */

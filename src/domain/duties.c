@@ -15,6 +15,8 @@
 #define KEYS_AGE_MS 86400000
 #define KEYS_PERIOD_MS 600000
 #define KEYS_BATCH 10000
+#define RETENTION_PERIOD_MS 60000
+#define RETENTION_SLICE_MS 1000   /* the other duties wait meanwhile */
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 1000
 /* A commit for each end would cost the workers more than the ends' own delay: what comes within this time shares one. */
@@ -79,6 +81,41 @@ static int forget_keys(struct domain *d, err_t **err)
 	return db_forget_keys(d->db, KEYS_AGE_MS, KEYS_BATCH, &r, err) < 0 ? -1 : (int)db_i64(r, 0, 0);
 }
 
+static int64_t at_leisure(const struct domain *d)
+{
+	(void)d;
+	return RETENTION_PERIOD_MS;
+}
+
+/* Batch after batch, each in a transaction of its own, for a short time. */
+static int retire(struct domain *d, int (*batch)(struct db *, int64_t, int64_t, int64_t *, err_t **), int64_t days, err_t **err)
+{
+	int64_t n = 0, all = 0, until = clock_boot_ms() + RETENTION_SLICE_MS;
+	if (days == 0)
+		return 0;
+	do {
+		if (batch(d->db, days, d->limits.batch, &n, err) < 0)
+			return -1;
+		all += n;
+	} while (n >= d->limits.batch && clock_boot_ms() < until);
+	return (int)all;
+}
+
+static int retire_outputs(struct domain *d, err_t **err)
+{
+	return retire(d, db_retire_outputs, d->limits.output_days, err);
+}
+
+static int retire_runs(struct domain *d, err_t **err)
+{
+	return retire(d, db_retire_runs, d->limits.run_days, err);
+}
+
+static int retire_audit(struct domain *d, err_t **err)
+{
+	return retire(d, db_retire_audit, d->limits.audit_days, err);
+}
+
 const struct duty duties[] = {
 	{ "leases", "ends attempts whose lease expired", often, expire_leases },
 	{ "ceilings", "ends Runs that reached their time limit", often, expire_runs },
@@ -87,6 +124,9 @@ const struct duty duties[] = {
 	{ "instances", "compares the executor's instances with the ledger", seldom, orphans_instances },
 	{ "commands", "settles open commands that the executor does not know", seldom, orphans_commands },
 	{ "keys", "forgets old Idempotency-Keys", rarely, forget_keys },
+	{ "outputs", "forgets the output of old commands", at_leisure, retire_outputs },
+	{ "runs", "forgets old Runs and their commands", at_leisure, retire_runs },
+	{ "audit", "forgets the old audit", at_leisure, retire_audit },
 };
 const size_t duties_count = sizeof duties / sizeof *duties;
 _Static_assert(sizeof duties / sizeof *duties <= DUTIES_MAX, "duties_clock has room for DUTIES_MAX");

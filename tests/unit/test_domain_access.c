@@ -299,11 +299,79 @@ static void test_instances(void **state)
 	assert_ok(execute_start(D, C, &(struct command_new){ .command = "x" }, &(struct command_started){ 0 }, err));
 }
 
+static int duty(const char *name)
+{
+	for (size_t i = 0; i < duties_count; i++) {
+		if (!str_eq(duties[i].name, name))
+			continue;
+		err_t *e = NULL;
+		int n = duties[i].run(D, &e);
+		if (n < 0)
+			fail_msg("%s: %s", name, err_message(e));
+		return n;
+	}
+	fail_msg("there is no duty %s", name);
+	return -1;
+}
+
+/* What is over is forgotten after its time, output first, the audit last; what clean-up needs is not. */
+static void test_retention(void **state)
+{
+	(void)state;
+	char end[1024];
+	struct command_started s[4];
+	for (int i = 0; i < 4; i++) {
+		assert_ok(execute_start(D, C, &(struct command_new){ .command = "old", .view = COMMAND_VIEW_RESULT }, &s[i], err));
+		snprintf(end, sizeof end, "{\"id\":\"%s\",\"stdout\":\"hi\"}", s[i].id);
+		stand_control(&st, "/end", end);
+	}
+	settle();
+#define OLD "(SELECT run_id FROM sandbox_commands WHERE command = 'old')"
+#define AGE(days) "UPDATE runs SET ended_at = now() - interval '" days "' WHERE id IN " OLD "; UPDATE sandbox_commands SET ended_at = now() - interval '" days "' WHERE command = 'old'"
+	free(stand_sql(&st, AGE("31 days")));
+	D->limits.output_days = 0;
+	assert_int_equal(duty("outputs"), 0);
+	D->limits.output_days = 30;
+	D->limits.batch = 1;
+	assert_int_equal(duty("outputs"), 4);
+	assert_int_equal(duty("outputs"), 0);
+	json_t *o = NULL;
+	bool cut = false;
+	assert_ok(commands_get(D, C, s[0].id, &o, err));
+	assert_string_equal(str_of(o, "stdout"), "");
+	assert_int_equal(json_get_bool(o, "stdout_truncated", true, &cut, NULL), 0);
+	assert_true(cut);
+	json_object_put(o);
+	assert_int_equal(duty("runs"), 0);
+	free(stand_sql(&st, AGE("91 days")));
+	char sql[1024];
+	snprintf(sql, sizeof sql, "UPDATE runs SET cleanup_pending = true, cleanup_next_at = now() + interval '1 day' WHERE id = '%s'", s[3].run_id);
+	free(stand_sql(&st, sql));
+	D->limits.run_days = 0;
+	assert_int_equal(duty("runs"), 0);
+	D->limits.run_days = 90;
+	assert_int_equal(duty("runs"), 6);   /* three Runs, three commands */
+	assert_fails(runs_get(D, C, s[0].run_id, &o, err), "not_found");
+	assert_fails(commands_get(D, C, s[0].id, &o, err), "not_found");
+	assert_status(s[3].run_id, "completed");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM audit WHERE action = 'command.start' AND result = 'exited'"), 3);
+	free(stand_sql(&st, "UPDATE audit SET at = now() - interval '731 days' WHERE action = 'command.start'"));
+	D->limits.audit_days = 0;
+	assert_int_equal(duty("audit"), 0);
+	D->limits.audit_days = 730;
+	assert_int_equal(duty("audit"), 3);
+	snprintf(sql, sizeof sql, "UPDATE runs SET cleanup_next_at = now() WHERE id = '%s'", s[3].run_id);
+	free(stand_sql(&st, sql));
+	D->limits.batch = 100;
+	settle();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_idempotency), cmocka_unit_test(test_limits), cmocka_unit_test(test_bad_values),
 		cmocka_unit_test(test_others_things), cmocka_unit_test(test_tokens), cmocka_unit_test(test_lists), cmocka_unit_test(test_health), cmocka_unit_test(test_instances),
+		cmocka_unit_test(test_retention),
 	};
 
 	return cmocka_run_group_tests_name("domain_access", tests, up, down);
