@@ -2,8 +2,8 @@
 
 #include <stdbool.h>
 
-#include "base/str.h"
 #include "domain/tokens.h"
+#include "fcgi/page.h"
 
 /* A token that acts for others, or an admin's, is an admin's to give. A service token makes none: it would outlive its own revocation. */
 static int may_create(const struct caller *by, enum caller_kind kind, err_t **err)
@@ -54,41 +54,17 @@ int res_tokens_create(struct call *c, err_t **err)
 
 int res_tokens_list(struct call *c, err_t **err)
 {
-	json_t *items = NULL, *o;
+	json_t *o = NULL;
+	int64_t limit;
 
-	if (tokens_list(c->ctx->domain, c->caller.user, &items, err) < 0)
+	if (page_limit(c->q, &limit, err) < 0 || tokens_page(c->ctx->domain, &c->caller, limit, request_query(c->q, "cursor"), &o, err) < 0)
 		return -1;
-	o = json_object_new_object();
-	if (!o)
-		json_object_put(items);
-	else if (json_add(o, "items", items) < 0 || json_add_null(o, "next_cursor") < 0) {
-		json_object_put(o);
-		o = NULL;
-	}
 	return response_json(c->r, 200, o, err);
-}
-
-/* Is the token one of the caller's own? */
-static int own(struct call *c, const char *id, err_t **err)
-{
-	cleanup_json json_t *items = NULL;
-
-	if (tokens_list(c->ctx->domain, c->caller.user, &items, err) < 0)
-		return -1;
-	for (size_t i = 0; i < json_object_array_length(items); i++) {
-		const char *at = NULL;
-
-		if (json_get_str(json_object_array_get_idx(items, i), "id", true, &at, err) < 0)
-			return -1;
-		if (str_eq(at, id))
-			return 0;
-	}
-	return err_set(err, ERR_NOT_FOUND, NULL, "no such token");
 }
 
 int res_tokens_revoke(struct call *c, err_t **err)
 {
-	if (own(c, c->params[0], err) < 0 || tokens_revoke(c->ctx->domain, &c->caller, c->params[0], err) < 0)
+	if (tokens_revoke_own(c->ctx->domain, &c->caller, c->params[0], err) < 0)
 		return -1;
 	response_empty(c->r, 204);
 	return 0;

@@ -27,7 +27,7 @@ const struct route routes[] = {
 	{ METHOD_POST, "/api/commands/{command_id}/signal", ROUTE_CALLER, ROUTE_JSON, "", res_commands_signal, "signalCommand" },
 	{ METHOD_POST, "/api/commands/{command_id}/kill", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_commands_kill, "killCommand" },
 	{ METHOD_GET, "/api/auth/me", ROUTE_CALLER, ROUTE_NO_BODY, "", res_auth_me, "getMe" },
-	{ METHOD_GET, "/api/user/tokens", ROUTE_CALLER, ROUTE_NO_BODY, "", res_tokens_list, "listTokens" },
+	{ METHOD_GET, "/api/user/tokens", ROUTE_CALLER, ROUTE_NO_BODY, "limit cursor", res_tokens_list, "listTokens" },
 	{ METHOD_POST, "/api/user/tokens", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_tokens_create, "createToken" },
 	{ METHOD_DELETE, "/api/user/tokens/{token_id}", ROUTE_CALLER, ROUTE_NO_BODY, "", res_tokens_revoke, "revokeToken" },
 	{ METHOD_GET, "/api/admin/workers", ROUTE_ADMIN, ROUTE_NO_BODY, "", res_health_workers, "listWorkers" },

@@ -84,10 +84,13 @@ int db_token_insert(struct db *d, const char *id, const char *user_id, const cha
 	return db_query(d, &token_insert, &p, NULL, err);
 }
 
+#define TOKEN_SELECT "SELECT t.id, u.name, t.kind, t.label, t.created_at, t.expires_at, t.revoked_at " \
+	"FROM tokens t JOIN users u ON u.id = t.user_id "
+
 static const struct db_stmt tokens = {
 	"tokens",
-	"SELECT t.id, u.name, t.kind, t.label, t.created_at, t.expires_at, t.revoked_at"
-	" FROM tokens t JOIN users u ON u.id = t.user_id WHERE $1::text IS NULL OR u.name = $1 ORDER BY u.name, t.created_at",
+	TOKEN_SELECT
+	"WHERE $1::text IS NULL OR u.name = $1 ORDER BY u.name, t.created_at",
 	false,
 };
 
@@ -98,17 +101,49 @@ int db_tokens(struct db *d, const char *user, struct db_result **ret, err_t **er
 	return db_query(d, &tokens, &p, ret, err);
 }
 
-static const struct db_stmt token_revoke = {
-	"token_revoke",
-	"UPDATE tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id",
-	true,
+static const struct db_stmt tokens_of = {
+	"tokens_of",
+	TOKEN_SELECT
+	"WHERE t.user_id = $1::uuid AND ($2::text IS NULL OR (t.created_at, t.id) > (SELECT a.created_at, a.id FROM tokens a WHERE a.id = $2)) "
+	"ORDER BY t.created_at, t.id LIMIT $3",
+	false,
 };
 
-int db_token_revoke(struct db *d, const char *id, bool *ret_found, err_t **err)
+int db_tokens_of(struct db *d, const char *user_id, const char *after, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, user_id);
+	db_add_str(&p, after);
+	db_add_i64(&p, limit);
+	return db_query(d, &tokens_of, &p, ret, err);
+}
+
+static const struct db_stmt token_is_of = { "token_is_of", "SELECT 1 FROM tokens WHERE id = $1 AND user_id = $2::uuid", false };
+
+int db_token_is_of(struct db *d, const char *id, const char *user_id, bool *ret, err_t **err)
 {
 	struct db_params p = { 0 };
 	cleanup_db_result struct db_result *r = NULL;
 	db_add_str(&p, id);
+	db_add_str(&p, user_id);
+	if (db_query(d, &token_is_of, &p, &r, err) < 0)
+		return -1;
+	*ret = db_rows(r) > 0;
+	return 0;
+}
+
+static const struct db_stmt token_revoke = {
+	"token_revoke",
+	"UPDATE tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2::uuid) RETURNING id",
+	true,
+};
+
+int db_token_revoke(struct db *d, const char *id, const char *user_id, bool *ret_found, err_t **err)
+{
+	struct db_params p = { 0 };
+	cleanup_db_result struct db_result *r = NULL;
+	db_add_str(&p, id);
+	db_add_str(&p, user_id);
 	if (db_query(d, &token_revoke, &p, &r, err) < 0)
 		return -1;
 	*ret_found = db_rows(r) > 0;

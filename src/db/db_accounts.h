@@ -20,7 +20,11 @@ int db_users(struct db *d, const char *name, struct db_result **ret, err_t **err
 int db_token_insert(struct db *d, const char *id, const char *user_id, const char *kind, const void *hash, size_t hash_len, const char *label, int64_t lifetime_ms, err_t **err);
 enum { TOKEN_ID, TOKEN_USER, TOKEN_KIND, TOKEN_LABEL, TOKEN_CREATED, TOKEN_EXPIRES, TOKEN_REVOKED };
 int db_tokens(struct db *d, const char *user, struct db_result **ret, err_t **err);   /* NULL: all */
-int db_token_revoke(struct db *d, const char *id, bool *ret_found, err_t **err);
+/* One user's, oldest first, behind the token `after` (NULL: from the first). */
+int db_tokens_of(struct db *d, const char *user_id, const char *after, int64_t limit, struct db_result **ret, err_t **err);
+int db_token_is_of(struct db *d, const char *id, const char *user_id, bool *ret, err_t **err);
+/* user_id: whose it must be; NULL: anybody's. */
+int db_token_revoke(struct db *d, const char *id, const char *user_id, bool *ret_found, err_t **err);
 
 int db_audit(struct db *d, const struct db_origin *o, const char *actor, const char *action, const char *object, const char *result, err_t **err);
 

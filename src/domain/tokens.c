@@ -11,6 +11,7 @@
 #include "db/db_accounts.h"
 #include "domain/answer.h"
 #include "domain/audit.h"
+#include "domain/check.h"
 #include "domain/idempotency_db.h"
 #include "domain/run_json.h"
 
@@ -142,15 +143,56 @@ int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err)
 	return answer_list(r, token_json, ret, err);
 }
 
-int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err)
+static bool is_id(const char *s)
+{
+	return strlen(s) == TOKEN_ID_SIZE - 1 && strspn(s, "0123456789abcdef") == TOKEN_ID_SIZE - 1;
+}
+
+static int check_cursor(struct domain *d, const struct caller *c, const char *cursor, err_t **err)
+{
+	bool is_own = false;
+	if (!cursor)
+		return 0;
+	if (is_id(cursor) && db_token_is_of(d->db, cursor, c->user_id, &is_own, err) < 0)
+		return -1;
+	return is_own ? 0 : err_set(err, ERR_INVALID, "bad_cursor", "cursor is not one that was given");
+}
+
+int tokens_page(struct domain *d, const struct caller *c, int64_t limit, const char *cursor, json_t **ret, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	if (check_limit(limit, &limit, err) < 0 || check_cursor(d, c, cursor, err) < 0 || db_tokens_of(d->db, c->user_id, cursor, limit + 1, &r, err) < 0)
+		return -1;
+	cleanup_json json_t *items = json_object_new_array();
+	cleanup_json json_t *o = json_object_new_object();
+	int n = db_rows(r) > limit ? (int)limit : db_rows(r), bad = items && o ? 0 : -1;
+	for (int i = 0; !bad && i < n; i++) {
+		json_t *t = token_json(r, i);
+		bad = t ? json_object_array_add(items, t) : -1;
+	}
+	if (bad || json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", db_rows(r) > n ? db_str(r, n - 1, TOKEN_ID) : NULL) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+	*ret = steal_ptr(&o);
+	return 0;
+}
+
+static int revoke_of(struct domain *d, const struct caller *by, const char *id, const char *user_id, err_t **err)
 {
 	bool found = false;
-	if (strlen(id) != TOKEN_ID_SIZE - 1 || strspn(id, "0123456789abcdef") != TOKEN_ID_SIZE - 1)
-		return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
-	if (db_token_revoke(d->db, id, &found, err) < 0)
+	if (is_id(id) && db_token_revoke(d->db, id, user_id, &found, err) < 0)
 		return -1;
 	if (!found)
 		return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
 	(void)audit_write(d, by, "token.revoke", id, "ok", NULL);
 	return 0;
+}
+
+int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err)
+{
+	return revoke_of(d, by, id, NULL, err);
+}
+
+int tokens_revoke_own(struct domain *d, const struct caller *by, const char *id, err_t **err)
+{
+	return revoke_of(d, by, id, by->user_id, err);
 }

@@ -19,6 +19,9 @@ struct token_new {
 /* The only time that secret is seen, but for a repeated Idempotency-Key; the caller wipes it. */
 int tokens_create(struct domain *d, const struct caller *by, const struct token_new *n, char secret[TOKEN_SECRET_SIZE], err_t **err);
 int tokens_list(struct domain *d, const char *user, json_t **ret, err_t **err);   /* user NULL: all. Array of {id, user, kind, label, created_at, expires_at, revoked_at} */
-int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err);   /* ERR_NOT_FOUND */
+/* The caller's own, oldest first: {items, next_cursor}. limit 0: the default. ERR_REFUSED "bad_limit", ERR_INVALID "bad_cursor". */
+int tokens_page(struct domain *d, const struct caller *c, int64_t limit, const char *cursor, json_t **ret, err_t **err);
+int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err);       /* anybody's. ERR_NOT_FOUND */
+int tokens_revoke_own(struct domain *d, const struct caller *by, const char *id, err_t **err);   /* one of the caller's */
 
 #endif

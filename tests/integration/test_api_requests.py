@@ -77,6 +77,23 @@ def test_the_auth_subrequest(api):
     assert api.get("/_auth", token=service, headers={"X-Paddock-User": "nobody-here"}).status == 403
 
 
+def test_the_list_of_tokens_has_pages(api):
+    mine, other = api.user("pat"), api.user("pia")
+    made = [mine.split("_")[1]] + [api.post("/api/user/tokens", {}, token=mine).json["token"].split("_")[1] for _ in range(6)]
+    got, cursor = [], None
+    while cursor or not got:
+        page = api.get("/api/user/tokens?limit=3" + ("&cursor=" + cursor if cursor else ""), token=mine).json
+        assert 1 <= len(page["items"]) <= 3
+        got += [t["id"] for t in page["items"]]
+        cursor = page["next_cursor"]
+    assert got == made, "each once, oldest first"
+    assert len(api.get("/api/user/tokens", token=mine).json["items"]) == 7 and len(api.get("/api/user/tokens", token=other).json["items"]) == 1
+    for query, status, code in (("limit=0", 422, "bad_limit"), ("limit=201", 422, "bad_limit"), ("cursor=x", 400, "bad_cursor"),
+                                ("cursor=000000000000", 400, "bad_cursor"), ("cursor=" + other.split("_")[1], 400, "bad_cursor")):
+        answer = api.get("/api/user/tokens?" + query, token=mine)
+        assert (answer.status, answer.code) == (status, code), query
+
+
 def test_own_tokens(api):
     made = api.post("/api/user/tokens", {"label": "laptop"})
     assert made.status == 201, made
