@@ -16,6 +16,7 @@
 struct cgroup {
 	bool v2;
 	char memory[PATH_MAX], pids[PATH_MAX], cpu[PATH_MAX];   /* directories; v2: all the same; "" when there is none */
+	int events_fd;   /* where the kernel counts its kills: looked at for each command, so it stays open; -1: not yet */
 };
 
 /* The path of one membership line "id:controllers:path" when it has the controller (v2: the empty list), else NULL. */
@@ -59,6 +60,7 @@ struct cgroup *cgroup_open(const char *root, const char *membership, const char 
 		err_set(err, ERR_NO_MEMORY, NULL, "cgroup");
 		return NULL;
 	}
+	g->events_fd = -1;
 	g->v2 = !v1;
 	if (g->v2) {
 		locate(g->memory, root, membership, "", NULL);
@@ -74,6 +76,8 @@ struct cgroup *cgroup_open(const char *root, const char *membership, const char 
 
 void cgroup_free(struct cgroup *g)
 {
+	if (g && g->events_fd >= 0)
+		close(g->events_fd);
 	free(g);
 }
 
@@ -146,13 +150,27 @@ int cgroup_limit(struct cgroup *g, const struct cgroup_limits *l, err_t **err)
 	return check_value(g->pids, "pids.max", l->pids, err);
 }
 
-int64_t cgroup_oom_kills(const struct cgroup *g)
+static int events_open(const struct cgroup *g)
 {
-	cleanup_free char *text = NULL;
-	int64_t n = -1;
+	char path[PATH_MAX];
 
-	if (read_text(g->memory, g->v2 ? "memory.events" : "memory.oom_control", &text, NULL) < 0)
+	if (!g->memory[0] || str_fmt(path, sizeof(path), "%s/%s", g->memory, g->v2 ? "memory.events" : "memory.oom_control") < 0)
 		return -1;
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int64_t cgroup_oom_kills(struct cgroup *g)
+{
+	char text[VALUE_MAX];
+	int64_t n = -1;
+	ssize_t len;
+
+	if (g->events_fd < 0)
+		g->events_fd = events_open(g);
+	len = g->events_fd < 0 ? -1 : io_pread(g->events_fd, text, sizeof(text) - 1, 0);
+	if (len < 0)
+		return -1;
+	text[len] = '\0';
 	for (char *line = text; line && *line;) {
 		char *end = strchr(line, '\n');
 

@@ -24,6 +24,6 @@ void cgroup_free(struct cgroup *g);   /* NULL is fine */
 /* 0: memory and pids are limited as asked and the kernel enforces it; -1: nominal only, err says why. */
 int cgroup_limit(struct cgroup *g, const struct cgroup_limits *l, err_t **err);
 /* How many processes the kernel killed in there for want of memory so far; -1 when it does not tell. */
-int64_t cgroup_oom_kills(const struct cgroup *g);
+int64_t cgroup_oom_kills(struct cgroup *g);
 
 #endif
