@@ -148,7 +148,10 @@ size_t response_length(const struct response *r)
 
 int response_serialize(const struct response *r, const char *id, struct buf *b)
 {
-	buf_addf(b, "Status: %d %s\r\nX-Request-Id: %s\r\nCache-Control: no-store\r\n", r->status, response_reason(r->status), id);
+	buf_addf(b, "Status: %d %s\r\nX-Request-Id: %s\r\n", r->status, response_reason(r->status), id);
+	/* nginx passes this one on from a redirecting answer, beside its own. */
+	if (!r->accel)
+		buf_adds(b, "Cache-Control: no-store\r\n");
 	if (r->type)
 		buf_addf(b, "Content-Type: %s\r\n", r->type);
 	for (size_t i = 0; i < r->nheaders; i++)

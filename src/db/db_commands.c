@@ -117,8 +117,10 @@ int db_command_peek(struct db *d, const char *command, const char *user, struct 
 /* The first row, with a NULL id, says that the Run is there when it has no commands in this range. */
 static const struct db_stmt command_list = {
 	"command_list",
-	"SELECT " COLUMNS " FROM runs r LEFT JOIN LATERAL (SELECT * FROM sandbox_commands s WHERE s.run_id = r.id AND ($3::uuid IS NULL OR s.id > $3::uuid) "
-	"ORDER BY s.id LIMIT $4) c ON true WHERE r.id = $1::uuid AND r.user_id = $2::uuid ORDER BY c.id",
+	"SELECT " COLUMNS ", c.page_rows FROM runs r LEFT JOIN LATERAL " DB_PAGE(
+	"SELECT * FROM sandbox_commands s WHERE s.run_id = r.id AND ($3::uuid IS NULL OR s.id > $3::uuid) ORDER BY s.id LIMIT $4",
+	"coalesce(octet_length(p.command), 0) + coalesce(octet_length(p.argv::text), 0)", "p.id") " c ON true "
+	"WHERE r.id = $1::uuid AND r.user_id = $2::uuid ORDER BY c.id",
 	false,
 };
 

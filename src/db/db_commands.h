@@ -35,13 +35,14 @@ int db_command_refused(struct db *d, const char *command, const char *code, cons
 enum command_col {
 	COMMAND_ID, COMMAND_RUN, COMMAND_ATTEMPT, COMMAND_STATUS, COMMAND_REASON, COMMAND_EXIT, COMMAND_SIGNAL, COMMAND_PGID, COMMAND_TEXT, COMMAND_ARGV, COMMAND_CWD,
 	COMMAND_TIMEOUT, COMMAND_STARTED, COMMAND_ENDED, COMMAND_DURATION, COMMAND_OUT_BYTES, COMMAND_ERR_BYTES, COMMAND_OUT_CUT, COMMAND_ERR_CUT,
-	COMMAND_ERROR_CODE, COMMAND_ERROR_MESSAGE, COMMAND_INSTANCE, COMMAND_TIMER, COMMAND_COLS, COMMAND_OUT = COMMAND_COLS, COMMAND_ERR
+	COMMAND_ERROR_CODE, COMMAND_ERROR_MESSAGE, COMMAND_INSTANCE, COMMAND_TIMER, COMMAND_COLS, COMMAND_OUT = COMMAND_COLS, COMMAND_ERR,
+	COMMAND_PAGE_ROWS = COMMAND_COLS
 };
 /* With COMMAND_OUT and COMMAND_ERR. */
 int db_command_get(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
 /* One row with one column: has it an end (bool)? None when the user has no such command. */
 int db_command_peek(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
-/* Without; oldest first, above `after` (an id; NULL: all). */
+/* Without; oldest first, above `after` (an id; NULL: all). Pages end early when their rows are large; COMMAND_PAGE_ROWS says how many there were. */
 int db_command_list(struct db *d, const char *run, const char *user, const char *after, int64_t limit, struct db_result **ret, err_t **err);
 
 /* Open commands (without an end), as the columns id, run id, status: of one Run, or all that are older than age_ms, above `after`. */

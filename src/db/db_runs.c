@@ -127,18 +127,12 @@ int db_run_get(struct db *d, const char *run, const char *user, struct db_result
 	return db_query(d, &run_get, &p, ret, err);
 }
 
-#define LIST_TAIL "AND ($2::text IS NULL OR r.status = $2) AND ($3::uuid IS NULL OR r.id < $3::uuid) ORDER BY r.id DESC LIMIT $4"
+#define LIST(WHERE) "SELECT " DB_RUN_COLUMNS("r") ", r.page_rows FROM " DB_PAGE( \
+	"SELECT * FROM runs WHERE user_id = $1::uuid AND ($2::text IS NULL OR status = $2) AND ($3::uuid IS NULL OR id < $3::uuid)" WHERE " ORDER BY id DESC LIMIT $4", \
+	"coalesce(octet_length(p.input::text), 0) + coalesce(octet_length(p.metadata::text), 0)", "p.id DESC") " r ORDER BY r.id DESC"
 
-static const struct db_stmt run_list = {
-	"run_list",
-	"SELECT " DB_RUN_COLUMNS("r") " FROM runs r WHERE r.user_id = $1::uuid " LIST_TAIL,
-	false,
-};
-static const struct db_stmt run_list_thread = {
-	"run_list_thread",
-	"SELECT " DB_RUN_COLUMNS("r") " FROM runs r WHERE r.user_id = $1::uuid AND r.thread_id = $5 " LIST_TAIL,
-	false,
-};
+static const struct db_stmt run_list = { "run_list", LIST(""), false };
+static const struct db_stmt run_list_thread = { "run_list_thread", LIST(" AND thread_id = $5"), false };
 
 int db_run_list(struct db *d, const char *user, const char *thread, const char *status, const char *before, int64_t limit, struct db_result **ret, err_t **err)
 {

@@ -51,7 +51,13 @@ int db_run_cancel(struct db *d, const char *run, const struct db_origin *o, stru
 
 /* Run columns from 0 on. */
 int db_run_get(struct db *d, const char *run, const char *user, struct db_result **ret, err_t **err);
-/* Newest first, below `before` (an id; NULL: all). */
+/* Pages end early when their rows have so many bytes: a page of large rows must fit in an answer, even where each byte is escaped with six. */
+#define DB_PAGE_BYTES "4194304"
+/* SQL for the rows of a page: those of INNER (which ends in LIMIT) before which fewer bytes stand, and page_rows, how many INNER gave. */
+#define DB_PAGE(INNER, BYTES, ORDER) "(SELECT * FROM (SELECT p.*, count(*) OVER () AS page_rows, " \
+	"sum(" BYTES ") OVER (ORDER BY " ORDER " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_bytes FROM (" INNER ") p) q " \
+	"WHERE coalesce(q.before_bytes, 0) < " DB_PAGE_BYTES ")"
+/* Newest first, below `before` (an id; NULL: all). Column RUN_COLS says how many rows there were before the page's bytes were looked at. */
 int db_run_list(struct db *d, const char *user, const char *thread, const char *status, const char *before, int64_t limit, struct db_result **ret, err_t **err);
 
 #endif

@@ -21,7 +21,7 @@ static const struct word words[] = {
 	{ "again", 0, NULL },
 	{ "not_found", ERR_NOT_FOUND, "there is no such Run" },
 	{ "idempotency_mismatch", ERR_REFUSED, "this Idempotency-Key was used for another request" },
-	{ "run_ended", ERR_CONFLICT, "the Run has ended" },
+	{ "run_ended", ERR_CONFLICT, "the Run has ended or is being cancelled" },
 	{ "lease_lost", ERR_CONFLICT, "the lease token is not the one of the Run's present lease" },
 	{ "lease_required", ERR_CONFLICT, "the Run is leased: its lease token is needed" },
 	{ "not_running", ERR_CONFLICT, "the Run has not been started" },
@@ -59,6 +59,13 @@ bool answer_again(int *tries, bool has_key, err_t **err)
 	err_free(*err);
 	*err = NULL;
 	return true;
+}
+
+int answer_page(int rows, int64_t limit, int64_t total, bool *ret_more)
+{
+	int n = rows > limit ? (int)limit : rows;
+	*ret_more = total > n;
+	return n;
 }
 
 int answer_list(const struct db_result *r, json_t *(*row)(const struct db_result *r, int i), json_t **ret, err_t **err)

@@ -138,7 +138,8 @@ int commands_list(struct domain *d, const struct caller *c, const char *run_id, 
 		return -1;
 	if (db_rows(r) == 0)
 		return answer_not_found("Run", err);
-	int rows = db_null(r, 0, COMMAND_ID) ? 0 : db_rows(r), n = rows > limit ? (int)limit : rows;
+	bool more;
+	int n = answer_page(db_null(r, 0, COMMAND_ID) ? 0 : db_rows(r), limit, db_i64(r, 0, COMMAND_PAGE_ROWS), &more);
 	cleanup_json json_t *o = json_object_new_object();
 	cleanup_json json_t *items = json_object_new_array();
 	executor_client_request_id(d->executor, c->request_id);
@@ -146,7 +147,7 @@ int commands_list(struct domain *d, const struct caller *c, const char *run_id, 
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
 	if (list_items(d, r, n, items, err) < 0)
 		return -1;
-	if (json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", rows > n ? db_str(r, n - 1, COMMAND_ID) : NULL) < 0)
+	if (json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", more ? db_str(r, n - 1, COMMAND_ID) : NULL) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
 	*ret = steal_ptr(&o);
 	return 0;

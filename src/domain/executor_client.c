@@ -68,7 +68,7 @@ static const struct status_code status_codes[] = {
 };
 
 /* A problem+json answer; what it says is repeated, what it does not say is not trusted. */
-static int refused(const struct http_answer *a, const char *what, err_t **err)
+static int refused(const struct http_answer *a, err_t **err)
 {
 	const struct status_code *sc = NULL;
 	const char *code = NULL, *detail = NULL;
@@ -81,11 +81,11 @@ static int refused(const struct http_answer *a, const char *what, err_t **err)
 		(void)json_get_str(j, "detail", false, &detail, NULL);
 	}
 	if (!sc && a->status >= 500)
-		return err_set(err, ERR_UNKNOWN, "outcome_unknown", "%s: the executor answered %d", what, a->status);
+		return err_set(err, ERR_UNKNOWN, "outcome_unknown", "the executor answered %d", a->status);
 	/* Nothing was done, whatever the reason that it gives. */
 	if (a->status == 503)
 		code = NULL;
-	return err_set(err, sc ? sc->code : ERR_REFUSED, code ? code : sc ? sc->detail : "refused", "%s: %s", what, detail ? detail : "the executor refused");
+	return err_set(err, sc ? sc->code : ERR_REFUSED, code ? code : sc ? sc->detail : "refused", "%s", detail ? detail : "the executor refused");
 }
 
 static int call(struct executor_client *x, const struct http_req *r, json_t **ret, err_t **err)
@@ -105,7 +105,7 @@ static int call(struct executor_client *x, const struct http_req *r, json_t **re
 	}
 	int rc = 0;
 	if (a.status >= 400)
-		rc = refused(&a, r->path, err);
+		rc = refused(&a, err);
 	else if (ret) {
 		json_t *j = json_parse(buf_str(&a.body), a.body.len, x->answer_max, ANSWER_DEPTH, &e);
 		if (j)

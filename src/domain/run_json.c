@@ -33,7 +33,8 @@ static json_t *lease_of(const struct db_result *r, int row, int at)
 static json_t *error_of(const struct db_result *r, int row, int at)
 {
 	json_t *e = json_object_new_object();
-	if (e && (json_add_str(e, "code", db_str(r, row, at + RUN_ERROR_CODE)) < 0 || json_add_str(e, "message", db_str(r, row, at + RUN_ERROR_MESSAGE)) < 0)) {
+	const char *message = db_str(r, row, at + RUN_ERROR_MESSAGE);
+	if (e && (json_add_str(e, "code", db_str(r, row, at + RUN_ERROR_CODE)) < 0 || json_add_str(e, "message", message ? message : "") < 0)) {
 		json_object_put(e);
 		return NULL;
 	}

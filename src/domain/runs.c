@@ -116,7 +116,8 @@ int runs_list(struct domain *d, const struct caller *c, const struct run_list *q
 	if (check_list(q, &limit, err) < 0 || db_run_list(d->db, c->user_id, q->thread_id, q->status, q->cursor, limit + 1, &r, err) < 0)
 		return -1;
 	cleanup_json json_t *items = json_object_new_array();
-	int n = db_rows(r) > limit ? (int)limit : db_rows(r);
+	bool more = false;
+	int n = db_rows(r) > 0 ? answer_page(db_rows(r), limit, db_i64(r, 0, RUN_COLS), &more) : 0;
 	for (int i = 0; items && i < n; i++) {
 		json_t *run = run_json(r, i, 0, c->user, err);
 		if (!run)
@@ -124,7 +125,7 @@ int runs_list(struct domain *d, const struct caller *c, const struct run_list *q
 		json_object_array_add(items, run);
 	}
 	cleanup_json json_t *o = json_object_new_object();
-	if (!items || !o || json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", db_rows(r) > n ? db_str(r, n - 1, RUN_ID) : NULL) < 0)
+	if (!items || !o || json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", more ? db_str(r, n - 1, RUN_ID) : NULL) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
 	*ret = steal_ptr(&o);
 	return 0;

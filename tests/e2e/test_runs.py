@@ -284,6 +284,21 @@ def test_list_of_runs(user):
         user.cancel(ident)
 
 
+def test_a_page_of_large_rows_ends_early(user):
+    """Whatever limit asks for, a page fits in an answer, and the next ones have the rest."""
+    thread, big = "l-" + uuid.uuid4().hex, "x" * 1000000
+    ids = [user.post("/api/runs", {"thread_id": thread, "input": big}).ok(201).json["id"] for _ in range(12)]
+    seen, pages, cursor = [], 0, None
+    while pages == 0 or cursor:
+        page = user.get("/api/runs?thread_id=%s&limit=200%s" % (thread, "&cursor=" + cursor if cursor else "")).ok(200).json
+        assert page["items"] and all(item["input"] == big for item in page["items"])
+        seen += [item["id"] for item in page["items"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert seen == sorted(ids, reverse=True) and pages > 1
+    for ident in ids:
+        user.cancel(ident)
+
+
 def test_too_many_commands(user):
     """R2.10: one command above the limit of a Run is refused."""
     run, token = user.claimed()

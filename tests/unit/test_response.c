@@ -41,7 +41,7 @@ static void hands_streams_to_nginx(void **state)
 
 	(void)state;
 	assert_int_equal(response_accel(r, "/_x/", "abc-_9", "text/event-stream", NULL), 0);
-	assert_string_equal(text_of(r), "Status: 200 OK\r\nX-Request-Id: rid\r\nCache-Control: no-store\r\nContent-Type: text/event-stream\r\n"
+	assert_string_equal(text_of(r), "Status: 200 OK\r\nX-Request-Id: rid\r\nContent-Type: text/event-stream\r\n"
 					"X-Accel-Redirect: /_x/abc-_9\r\n\r\n");
 }
 
