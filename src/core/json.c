@@ -1,5 +1,6 @@
 #include "core/json.h"
 
+#include <endian.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -133,6 +134,50 @@ static const char *quote_escape(const uint8_t *s, size_t left, char space[8], si
 	return NULL;
 }
 
+static bool is_plain(uint8_t c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The same for eight bytes, the first one lowest: the top bit of the first byte that is not plain is set, of the bytes before it none is. (A subtraction
+ * sets it where the byte is less than what is subtracted, and borrows only from bytes behind.) */
+static uint64_t not_plain(uint64_t v)
+{
+	const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+	uint64_t quote = v ^ ones * '"', backslash = v ^ ones * '\\', del = v ^ ones * 0x7f;
+
+	return (v | (v - ones * 0x20) | (quote - ones) | (backslash - ones) | (del - ones)) & tops;
+}
+
+size_t json_plain(const void *p, size_t n)
+{
+	const uint8_t *s = p;
+	size_t i = 0;
+	uint64_t eight, found;
+
+	for (; n - i >= sizeof(eight); i += sizeof(eight)) {
+		memcpy(&eight, s + i, sizeof(eight));
+		found = not_plain(le64toh(eight));
+		if (found)
+			return i + (size_t)__builtin_ctzll(found) / 8;
+	}
+	while (i < n && is_plain(s[i]))
+		i++;
+	return i;
+}
+
+/* A run and the escape behind it. */
+static void add_both(struct buf *b, const void *run, size_t n, const char *esc)
+{
+	size_t len = strlen(esc);
+
+	if (buf_reserve(b, n + len) < 0)
+		return;
+	memcpy(b->data + b->len, run, n);
+	memcpy(b->data + b->len + n, esc, len + 1);
+	b->len += n + len;
+}
+
 int json_quote(struct buf *b, const void *p, size_t n)
 {
 	const uint8_t *s = p;
@@ -143,15 +188,14 @@ int json_quote(struct buf *b, const void *p, size_t n)
 		char space[8];
 		size_t used;
 
-		if (s[i] >= 0x20 && s[i] < 0x7f && s[i] != '"' && s[i] != '\\') {   /* nearly all */
-			i++;
+		if (is_plain(s[i])) {   /* nearly all */
+			i += json_plain(s + i, n - i);
 			continue;
 		}
 		const char *esc = quote_escape(s + i, n - i, space, &used);
 
 		if (esc) {
-			buf_add(b, s + from, i - from);
-			buf_adds(b, esc);
+			add_both(b, s + from, i - from, esc);
 			from = i + used;
 		}
 		i += used;

@@ -44,5 +44,6 @@ const char *json_text(json_t *o, size_t *ret_len);
 
 /* Appends a JSON string literal (with quotes) of bytes that are valid UTF-8; escapes controls, quote, backslash, DEL and U+2028/9. */
 int json_quote(struct buf *b, const void *p, size_t n);
+size_t json_plain(const void *p, size_t n);   /* how many bytes at the beginning are ASCII that json_quote() leaves as it is */
 
 #endif

@@ -60,14 +60,21 @@ size_t event_fit(const void *p, size_t n)
 
 	if (n <= EVENT_MAX / 6)
 		return n;
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n;) {
+		size_t plain = c[i] < 0x80 ? json_plain(c + i, n - i) : 0;
+
+		if (plain > EVENT_MAX - used)
+			return i + (EVENT_MAX - used);
+		i += plain;
+		used += plain;
+		if (i == n)
+			break;
 		used += quoted_size(c[i]);
 		if (used > EVENT_MAX)
-			break;
+			return i - utf8_partial_tail(p, i);
+		i++;
 	}
-	if (i == n)
-		return n;
-	return i - utf8_partial_tail(p, i);
+	return n;
 }
 
 void event_start(struct buf *b, const struct event_format *f, const char *command_id, const char *run_id, int64_t timeout_ms)

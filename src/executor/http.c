@@ -16,7 +16,7 @@
 #include "core/unixsock.h"
 #include "executor/http_priv.h"
 
-#define POOL_BYTES (8u << 10)       /* memory of a connection: its headers, and the largest piece of a chunked body */
+#define POOL_BYTES (8u << 10)       /* memory of a connection: its headers */
 #define MAX_CONNECTIONS 8192
 #define TURN_US 1000
 
@@ -55,8 +55,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 
 /* --- the daemon on the loop --- */
 
-/* One run moves each ready connection by one step, a few KiB of a stream: several runs make a turn of ours, bounded in time so that pipes and
- * agents are not kept waiting. */
+/* Each ready connection and stream is moved by one step, several times in a turn of the loop; bounded in time so that pipes and agents are not kept waiting. */
 static void run(struct http *h)
 {
 	int64_t until_us = clock_boot_us() + TURN_US, due = -1;
@@ -65,11 +64,21 @@ static void run(struct http *h)
 	do {
 		h->resumed = false;
 		MHD_run(h->daemon);
-		due = h->resumed ? 0 : MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1;
+		http_streams_turn(h);
+		due = h->resumed || !list_empty(&h->ready) ? 0 : MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1;
 	} while (due == 0 && clock_boot_us() < until_us);
 	if (due != h->due)
 		loop_timer_set(h->timer, due);
 	h->due = due;
+}
+
+/* With a loop of ours the library does not wake itself. */
+void http_soon(struct http *h)
+{
+	h->resumed = true;
+	if (h->due != 0)
+		loop_timer_now(h->timer);
+	h->due = 0;
 }
 
 static void on_ready(void *arg, int fd, int events)
@@ -144,7 +153,7 @@ static const struct route *route_of(struct http *h, struct request *r, const cha
 	return NULL;
 }
 
-static struct request *request_new(struct http *h, struct MHD_Connection *c, const char *url, const char *method)
+static struct request *request_new(struct http *h, struct MHD_Connection *c, const char *url, const char *method, const char *version)
 {
 	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct request *r = calloc(1, sizeof *r);
@@ -154,6 +163,8 @@ static struct request *request_new(struct http *h, struct MHD_Connection *c, con
 	r->http = h;
 	r->conn = c;
 	r->status = 405;
+	r->head_only = str_eq(method, MHD_HTTP_METHOD_HEAD);
+	r->old_version = str_eq(version, MHD_HTTP_VERSION_1_0);
 	list_init(&r->sleeping);
 	if (method_of(method, &r->method) == 0)
 		r->route = route_of(h, r, url, (int)(intptr_t)ci->socket_context, &r->status);
@@ -200,9 +211,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 {
 	struct request *r = *req_cls;
 
-	(void)version;
 	if (!r) {
-		r = *req_cls = request_new(cls, c, url, method);
+		r = *req_cls = request_new(cls, c, url, method, version);
 		return r ? MHD_YES : MHD_NO;
 	}
 	if (*n > 0)
@@ -223,6 +233,8 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **req_cls, en
 		return;
 	*req_cls = NULL;
 	loop_timer_free(r->timer);
+	loop_io_free(r->io);
+	buf_free(&r->unsent);
 	if (r->free_state)
 		r->free_state(r->state);
 	buf_free(&r->body);
@@ -231,7 +243,7 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **req_cls, en
 
 /* --- waiting --- */
 
-static void on_wait_over(void *arg)
+void request_on_time(void *arg)
 {
 	struct request *r = arg;
 
@@ -239,25 +251,28 @@ static void on_wait_over(void *arg)
 	r->timed_out = true;
 }
 
+int request_fd(const struct request *r)
+{
+	return MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
 bool request_peer_gone(const struct request *r)
 {
-	const union MHD_ConnectionInfo *ci = MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-	struct pollfd p = { .fd = ci->connect_fd, .events = POLLRDHUP };
+	struct pollfd p = { .fd = request_fd(r), .events = POLLRDHUP };
 
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-int request_sleep(struct request *r, int64_t ms)
+int request_doze(struct request *r, int64_t ms)
 {
 	if (!r->timer)
-		r->timer = loop_timer_new(r->http->loop, on_wait_over, r);
+		r->timer = loop_timer_new(r->http->loop, request_on_time, r);
 	if (!r->timer)
 		return -1;
 	loop_timer_set(r->timer, ms);
 	r->asleep = true;
 	r->timed_out = false;
 	list_add_tail(&r->http->sleepers, &r->sleeping);
-	MHD_suspend_connection(r->conn);
 	return 0;
 }
 
@@ -268,19 +283,21 @@ void request_wake(struct request *r)
 	r->asleep = false;
 	list_del(&r->sleeping);
 	loop_timer_set(r->timer, -1);
+	if (r->streaming) {
+		http_stream_ready(r);
+		return;
+	}
 	MHD_resume_connection(r->conn);
-	r->http->resumed = true;
-	/* With a loop of ours the library does not wake itself. */
-	if (r->http->due != 0)
-		loop_timer_now(r->http->timer);
-	r->http->due = 0;
+	http_soon(r->http);
 }
 
 void http_wait(struct request *r, int64_t ms, void (*fn)(struct executor *x, struct request *r))
 {
 	r->next = fn;
-	if (request_sleep(r, ms) < 0)
+	if (request_doze(r, ms) < 0)
 		http_answer_problem(r, 503, "no_memory", "out of memory");
+	else
+		MHD_suspend_connection(r->conn);
 }
 
 /* --- opening --- */
@@ -322,6 +339,7 @@ struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p,
 	}
 	*h = (struct http){ .loop = l, .peers = *p, .routes = routes, .x = x, .due = -1 };
 	list_init(&h->sleepers);
+	list_init(&h->ready);
 	h->daemon = daemon_start(h, listen_fd);
 	if (!h->daemon)
 		close(listen_fd);
@@ -337,12 +355,23 @@ struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p,
 	return h;
 }
 
+static void let_go(struct request *r)
+{
+	if (r->streaming)
+		http_stream_end(r);
+	else
+		request_wake(r);
+}
+
 void http_free(struct http *h)
 {
 	if (!h)
 		return;
-	list_for_each_safe(p, next, &h->sleepers)   /* the library will not stop over suspended connections */
-		request_wake(list_entry(p, struct request, sleeping));
+	/* The library will not stop over suspended connections. */
+	list_for_each_safe(p, next, &h->sleepers)
+		let_go(list_entry(p, struct request, sleeping));
+	list_for_each_safe(p, next, &h->ready)
+		let_go(list_entry(p, struct request, sleeping));
 	loop_io_free(h->io);
 	loop_timer_free(h->timer);
 	if (h->daemon)

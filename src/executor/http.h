@@ -73,10 +73,15 @@ void *request_state(const struct request *r);
 #define HTTP_STREAM_END (-1)      /* the end of the body */
 #define HTTP_STREAM_BROKEN (-2)   /* end without a clean end: the client sees a cut transfer */
 #define HTTP_UNSIZED UINT64_MAX
-/* read: puts at most max bytes into dst; 0: nothing now, called again after request_wake() or the idle time. It works on the request's state.
- * length: of the whole body, or HTTP_UNSIZED (chunked). */
-void http_stream(struct request *r, int status, const char *content_type, uint64_t length,
-		ssize_t (*read)(struct request *r, char *dst, size_t max));
+/* Where a body comes from; it works on the request's state. */
+struct http_source {
+	/* *ret: at most max bytes, the source's own, unchanged until back() or the next call. 0: nothing now, called again after request_wake() or the idle time. */
+	ssize_t (*read)(struct request *r, size_t max, const char **ret);
+	/* The last n bytes of that were not sent. The next read goes on with them, or with what has taken their place. */
+	void (*back)(struct request *r, size_t n);
+};
+/* length: of the whole body, or HTTP_UNSIZED (chunked). source: static. The connection ends with the body. A reader that stops costs no memory here. */
+void http_stream(struct request *r, int status, const char *content_type, uint64_t length, const struct http_source *source);
 void http_stream_idle(struct request *r, int64_t ms);   /* longest sleep of the stream; default HTTP_IDLE_MS */
 #define HTTP_IDLE_MS 15000
 

@@ -10,7 +10,6 @@
 
 #define JSON_DEPTH 32
 #define ANSWER_MAX (256u << 20)
-#define BLOCK_BYTES (64u << 10)
 
 /* --- the request --- */
 
@@ -82,7 +81,7 @@ void *request_state(const struct request *r)
 
 void http_header(struct request *r, const char *name, const char *value)
 {
-	if (r->n_headers >= HTTP_HEADERS || str_copy(r->headers[r->n_headers].value, sizeof r->headers[0].value, value) < 0)
+	if (r->n_headers >= HTTP_HEADERS || strpbrk(value, "\r\n") || str_copy(r->headers[r->n_headers].value, sizeof r->headers[0].value, value) < 0)
 		return;
 	r->headers[r->n_headers++].name = name;
 }
@@ -198,38 +197,4 @@ void http_answer_err(struct request *r, const err_t *e)
 void http_answer_empty(struct request *r, int status)
 {
 	queue(r, status, NULL, MHD_create_response_from_buffer(0, (void *)(uintptr_t)"", MHD_RESPMEM_PERSISTENT));
-}
-
-/* --- streams --- */
-
-static ssize_t on_read(void *cls, uint64_t pos, char *dst, size_t max)
-{
-	struct request *r = cls;
-	ssize_t n = r->read(r, dst, max);
-
-	(void)pos;
-	if (n > 0)
-		return n;
-	if (n == HTTP_STREAM_END)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (n < 0 || (r->timed_out && request_peer_gone(r)) || request_sleep(r, r->idle_ms) < 0)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	return 0;
-}
-
-void http_stream(struct request *r, int status, const char *content_type, uint64_t length,
-		ssize_t (*read)(struct request *r, char *dst, size_t max))
-{
-	bool sized = length != HTTP_UNSIZED;
-
-	r->read = read;
-	r->idle_ms = HTTP_IDLE_MS;
-	/* The block is used for sized bodies only; chunks are made in the connection's pool. */
-	queue(r, status, content_type, MHD_create_response_from_callback(sized ? length : MHD_SIZE_UNKNOWN, sized ? BLOCK_BYTES : 1024,
-		on_read, r, NULL));
-}
-
-void http_stream_idle(struct request *r, int64_t ms)
-{
-	r->idle_ms = ms;
 }

@@ -2,6 +2,7 @@
 #ifndef PADDOCK_EXECUTOR_HTTP_PRIV_H
 #define PADDOCK_EXECUTOR_HTTP_PRIV_H
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "executor/http.h"
 
@@ -19,7 +20,8 @@ struct http {
 	struct http_peers peers;
 	const struct route *routes;
 	struct executor *x;
-	struct list sleepers;
+	struct list sleepers;        /* and streams whose socket is full */
+	struct list ready;           /* streams that may go on */
 	bool resumed;                /* a connection, since the last run of the daemon */
 	int64_t due;                 /* what the timer is set to: ms, -1 not at all */
 	unsigned connections;
@@ -32,12 +34,13 @@ struct request {
 	const struct route *route;
 	enum http_method method;
 	int status;                  /* of a request without a route */
+	bool head_only, old_version; /* HEAD; HTTP/1.0 */
 	bool answered;
 	bool too_large;
 	bool dead;                   /* no answer could be made */
 	bool asleep;
 	bool timed_out;              /* the last sleep ended by its time */
-	struct list sleeping;        /* in http.sleepers while asleep */
+	struct list sleeping;        /* in http.sleepers or http.ready */
 	char params[HTTP_PARAMS][HTTP_PARAM];
 	struct buf body;
 	struct { const char *name; char value[72]; } headers[HTTP_HEADERS];
@@ -46,12 +49,24 @@ struct request {
 	void (*next)(struct executor *x, struct request *r);
 	void *state;
 	void (*free_state)(void *state);
-	ssize_t (*read)(struct request *r, char *dst, size_t max);
+
+	/* http_stream.c */
+	const struct http_source *source;
 	int64_t idle_ms;
+	bool streaming, chunked, ending;
+	uint64_t owed;               /* bytes of the announced chunk that are still to be sent */
+	struct buf unsent;           /* head or framing that goes before anything else */
+	struct loop_io *io;          /* tells when a full socket has room; made when it is needed */
 };
 
-/* Suspends the connection for at most ms. -1: out of memory. */
-int request_sleep(struct request *r, int64_t ms);
+int request_fd(const struct request *r);
+int request_doze(struct request *r, int64_t ms);   /* asleep for at most ms. -1: out of memory */
+void request_on_time(void *arg);                   /* the timer of a doze */
 bool request_peer_gone(const struct request *r);   /* a suspended connection does not see its peer's end by itself */
+void http_soon(struct http *h);                    /* another turn, as soon as the loop can */
+
+void http_streams_turn(struct http *h);            /* one piece of each ready stream */
+void http_stream_ready(struct request *r);
+void http_stream_end(struct request *r);           /* the library then closes the connection */
 
 #endif

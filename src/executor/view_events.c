@@ -13,6 +13,7 @@
 #include "executor/view.h"
 
 #define HEARTBEAT_MS 15000
+#define FILL_BYTES (32u << 10)                  /* events are made until they are that much */
 #define OUT_MAX (EVENT_MAX * 3 + (4u << 20))   /* an event, or an exit whose record has a long command text */
 
 struct events {
@@ -113,24 +114,24 @@ static bool next(struct events *s)
 	return false;
 }
 
-static void fill(struct events *s, size_t max)
+static void fill(struct events *s)
 {
 	buf_reset(&s->out);
 	s->sent = 0;
-	while (!s->over && s->out.len < max && next(s) && !buf_failed(&s->out))
+	while (!s->over && s->out.len < FILL_BYTES && next(s) && !buf_failed(&s->out))
 		;
 	if (s->out.len == 0 && !s->over && clock_boot_ms() - s->last_ms >= HEARTBEAT_MS)
 		buf_adds(&s->out, s->f->heartbeat);
 }
 
-static ssize_t events_read(struct request *r, char *dst, size_t max)
+static ssize_t events_read(struct request *r, size_t max, const char **ret)
 {
 	struct events *s = request_state(r);
 	int64_t quiet;
 	size_t n;
 
 	if (s->sent == s->out.len)
-		fill(s, max);
+		fill(s);
 	if (buf_failed(&s->out))
 		return HTTP_STREAM_BROKEN;
 	n = s->out.len - s->sent;
@@ -142,11 +143,20 @@ static ssize_t events_read(struct request *r, char *dst, size_t max)
 	}
 	if (n > max)
 		n = max;
-	memcpy(dst, s->out.data + s->sent, n);
+	*ret = s->out.data + s->sent;
 	s->sent += n;
 	s->last_ms = clock_boot_ms();
 	return (ssize_t)n;
 }
+
+static void events_back(struct request *r, size_t n)
+{
+	struct events *s = request_state(r);
+
+	s->sent -= n;
+}
+
+static const struct http_source events_source = { events_read, events_back };
 
 /* The cursor: what a browser that reconnects sends, else the view's. */
 static uint64_t cursor(struct request *r, const struct view_spec *v)
@@ -186,5 +196,5 @@ void view_events_open(struct executor *x, struct request *r, const char *cid, co
 	http_header(r, "X-Paddock-Command", cid);
 	http_header(r, "Cache-Control", "no-store");
 	http_header(r, "X-Accel-Buffering", "no");
-	http_stream(r, 200, s->f->content_type, HTTP_UNSIZED, events_read);
+	http_stream(r, 200, s->f->content_type, HTTP_UNSIZED, &events_source);
 }

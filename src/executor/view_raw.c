@@ -10,6 +10,7 @@
 #include "executor/view.h"
 
 #define RAW_TYPE "application/octet-stream"
+#define PIECE_BYTES (128u << 10)
 
 struct raw {
 	struct executor *x;
@@ -62,26 +63,42 @@ static ssize_t at_end(struct raw *s)
 	return (s->skipped || output_truncated(s->o, s->stream)) && !s->cut_told ? HTTP_STREAM_BROKEN : HTTP_STREAM_END;
 }
 
-static ssize_t raw_read(struct request *r, char *dst, size_t max)
+static ssize_t raw_read(struct request *r, size_t max, const char **ret)
 {
+	static char piece[PIECE_BYTES];
 	struct raw *s = request_state(r);
 	uint64_t n = stretch(s);
 	ssize_t got;
 
 	if (n == 0 || s->left == 0)
 		return s->left == 0 ? HTTP_STREAM_END : at_end(s);
+	if (max > sizeof piece)
+		max = sizeof piece;
 	if (n > max)
 		n = max;
 	if (n > s->left)
 		n = s->left;
-	got = output_read(s->o, s->stream, s->pos, dst, (size_t)n);
+	got = output_read(s->o, s->stream, s->pos, piece, (size_t)n);
 	if (got <= 0)
 		return HTTP_STREAM_BROKEN;
+	*ret = piece;
 	s->pos += (uint64_t)got;
 	if (s->left != UINT64_MAX)
 		s->left -= (uint64_t)got;
 	return got;
 }
+
+/* They are read again from the journal: if they are no longer kept then, from behind the hole. */
+static void raw_back(struct request *r, size_t n)
+{
+	struct raw *s = request_state(r);
+
+	s->pos -= n;
+	if (s->left != UINT64_MAX)
+		s->left += n;
+}
+
+static const struct http_source raw_source = { raw_read, raw_back };
 
 /* Kept bytes from position `from` of the stream on. */
 static uint64_t kept_from(const struct output *o, enum output_stream stream, uint64_t pos)
@@ -116,7 +133,7 @@ static void stream_it(struct raw *s, int status, uint64_t length)
 	list_add_tail(output_watches(s->o), &s->watch.node);
 	request_set_state(r, s, raw_free);
 	view_open_streams++;
-	http_stream(r, status, RAW_TYPE, length, raw_read);
+	http_stream(r, status, RAW_TYPE, length, &raw_source);
 }
 
 /* A command that has ended: a known length, ranges over what is kept. */

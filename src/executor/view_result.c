@@ -59,7 +59,7 @@ static int make(struct result *s)
 }
 
 /* After the first space has gone. */
-static ssize_t result_read(struct request *r, char *dst, size_t max)
+static ssize_t result_read(struct request *r, size_t max, const char **ret)
 {
 	struct result *s = request_state(r);
 	size_t n;
@@ -67,7 +67,7 @@ static ssize_t result_read(struct request *r, char *dst, size_t max)
 	if (!s->made && !is_over(s)) {
 		if (s->sent++ % 2)   /* a space, then a sleep, in turn */
 			return 0;
-		*dst = ' ';
+		*ret = " ";
 		return 1;
 	}
 	if (!s->made) {
@@ -78,10 +78,19 @@ static ssize_t result_read(struct request *r, char *dst, size_t max)
 	n = s->out.len - s->sent < max ? s->out.len - s->sent : max;
 	if (n == 0)
 		return HTTP_STREAM_END;
-	memcpy(dst, s->out.data + s->sent, n);
+	*ret = s->out.data + s->sent;
 	s->sent += n;
 	return (ssize_t)n;
 }
+
+static void result_back(struct request *r, size_t n)
+{
+	struct result *s = request_state(r);
+
+	s->sent -= n;
+}
+
+static const struct http_source result_source = { result_read, result_back };
 
 static void answer(struct result *s)
 {
@@ -104,7 +113,7 @@ static void on_wait_over(struct executor *x, struct request *r)
 	if (is_over(s))
 		answer(s);
 	else
-		http_stream(r, 200, "application/json", HTTP_UNSIZED, result_read);
+		http_stream(r, 200, "application/json", HTTP_UNSIZED, &result_source);
 }
 
 void view_result_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)

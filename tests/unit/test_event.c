@@ -70,6 +70,34 @@ static void fits(void **state)
 	buf_free(&b);
 }
 
+/* With plain and escaped characters in every mixture: the largest piece that fits, judged character by character. */
+static void fits_exactly(void **state)
+{
+	static const char *const kinds[] = { "x", "x", "\n", "\x01", "\x7f", "\"", "\xc3\xa9" };
+	static const size_t sizes[] = { 1, 1, 6, 6, 6, 2, 2 };
+	static char p[32 << 10];
+	unsigned seed = 1;
+
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		size_t n = 0, used = 0, want = 0;
+
+		for (unsigned run = 0; n < sizeof p - 4; run++) {
+			unsigned k = (seed = seed * 1103515245u + 12345u) >> 16;
+			size_t kind = (k / 7) % UNIT_LEN(kinds), times = round % 2 ? 1 : k % 40;
+
+			for (size_t i = 0; i < times && n < sizeof p - 4; i++) {
+				memcpy(p + n, kinds[kind], strlen(kinds[kind]));
+				n += strlen(kinds[kind]);
+				used += sizes[kind];
+				if (used <= EVENT_MAX)
+					want = n;
+			}
+		}
+		assert_int_equal(event_fit(p, n), want);
+	}
+}
+
 static void ranges(void **state)
 {
 	static const struct {
@@ -168,7 +196,7 @@ static void reports_put_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sse), cmocka_unit_test(ndjson), cmocka_unit_test(fits), cmocka_unit_test(ranges), cmocka_unit_test(report_keys),
+		cmocka_unit_test(sse), cmocka_unit_test(ndjson), cmocka_unit_test(fits), cmocka_unit_test(fits_exactly), cmocka_unit_test(ranges), cmocka_unit_test(report_keys),
 		cmocka_unit_test(reports_put_off),
 	};
 

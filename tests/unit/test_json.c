@@ -251,6 +251,25 @@ static void quote_round_trip(void **state)
 	}
 }
 
+/* Every byte at every place of a word, with every kind of neighbour. */
+static void plain_runs(void **state)
+{
+	static const uint8_t fill[] = { 'x', ' ', '~', '!', '#', '[', ']' };
+	uint8_t p[24];
+
+	(void)state;
+	for (size_t f = 0; f < sizeof fill; f++)
+		for (size_t at = 0; at < sizeof p; at++)
+			for (int c = 0; c < 256; c++) {
+				bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+
+				memset(p, fill[f], sizeof p);
+				p[at] = (uint8_t)c;
+				assert_int_equal(json_plain(p, sizeof p), plain ? sizeof p : at);
+				assert_int_equal(json_plain(p, at), at);
+			}
+}
+
 static void quote_escapes(void **state)
 {
 	struct buf b = BUF_INIT(200);
@@ -275,7 +294,7 @@ int main(void)
 		cmocka_unit_test(accepts), cmocka_unit_test(refuses), cmocka_unit_test(size_limit), cmocka_unit_test(depth_limit),
 		cmocka_unit_test(many_members), cmocka_unit_test(typed_access), cmocka_unit_test(absent_and_null),
 		cmocka_unit_test(integers_beyond_64_bits), cmocka_unit_test(only_keys), cmocka_unit_test(builds_and_prints),
-		cmocka_unit_test(quote_round_trip), cmocka_unit_test(quote_escapes),
+		cmocka_unit_test(quote_round_trip), cmocka_unit_test(quote_escapes), cmocka_unit_test(plain_runs),
 	};
 
 	return cmocka_run_group_tests_name("json", tests, NULL, NULL);
