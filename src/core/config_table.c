@@ -62,6 +62,7 @@ const struct config_opt config_table[] = {
 	INT("executor", "instance_commands", "256", 1, 4096, EXE, "commands running at once in one instance"),
 	INT("executor", "max_instances", "256", 1, 10000, EXE, "instances on this node"),
 	MS("executor", "tombstone_ms", "86400000", 60 * SECOND, 365 * DAY, NULL, EXE, "how long a removed id stays refused"),
+	MS("executor", "request_ms", "30000", SECOND, 600 * SECOND, NULL, EXE, "after which a connection that sends no more of its first request is closed"),
 	MS("executor", "ticket_ms", "30000", SECOND, 600 * SECOND, NULL, EXE, "life of a stream ticket"),
 	MS("executor", "journal_keep_ms", "3600000", 0, 30 * DAY, NULL, EXE, "how long a recorded command's output stays readable"),
 

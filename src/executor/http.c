@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -30,7 +31,23 @@ static int peer_class(const struct http_peers *p, uid_t uid)
 	return p->tickets != (uid_t)-1 && p->tickets == uid ? PEER_TICKETS : PEER_NONE;
 }
 
-/* Before the first byte is read. A stranger's connection is shut; the daemon then sees its end. */
+/* --- who comes in --- */
+
+static bool is_wanted(void *arg, uid_t uid)
+{
+	const struct http *h = arg;
+
+	return peer_class(&h->peers, uid) != PEER_NONE;
+}
+
+static void on_entered(void *arg, int fd)
+{
+	struct http *h = arg;
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	(void)MHD_add_connection(h->daemon, fd, (struct sockaddr *)&a, sizeof a);   /* closes it when it fails */
+}
+
 static void on_connection(void *cls, struct MHD_Connection *c, void **socket_context, enum MHD_ConnectionNotificationCode toe)
 {
 	struct http *h = cls;
@@ -46,10 +63,6 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 	ci = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (unix_peer(ci->connect_fd, &peer, NULL) == 0)
 		class = peer_class(&h->peers, peer.uid);
-	if (class == PEER_NONE) {
-		log_kv(LOG_WARN, "peer_refused", NULL);
-		shutdown(ci->connect_fd, SHUT_RDWR);
-	}
 	*socket_context = (void *)(intptr_t)class;
 }
 
@@ -58,16 +71,17 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 /* Each ready connection and stream is moved by one step, several times in a turn of the loop; bounded in time so that pipes and agents are not kept waiting. */
 static void run(struct http *h)
 {
-	int64_t until_us = clock_boot_us() + TURN_US, due = -1;
+	int64_t until_us = clock_boot_us() + TURN_US, due = -1, armed = h->due;
 	MHD_UNSIGNED_LONG_LONG ms;
 
+	h->due = 0;   /* http_soon() has nothing to do for what happens in here */
 	do {
 		h->resumed = false;
 		MHD_run(h->daemon);
 		http_streams_turn(h);
 		due = h->resumed || !list_empty(&h->ready) ? 0 : MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1;
 	} while (due == 0 && clock_boot_us() < until_us);
-	if (due != h->due)
+	if (due != armed)
 		loop_timer_set(h->timer, due);
 	h->due = due;
 }
@@ -87,6 +101,13 @@ static void on_ready(void *arg, int fd, int events)
 	(void)events;
 	run(arg);
 }
+
+static void on_entered_all(void *arg)
+{
+	run(arg);
+}
+
+static const struct gate_events gate_events = { is_wanted, on_entered, on_entered_all };
 
 static void on_timer(void *arg)
 {
@@ -227,10 +248,10 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **req_cls, en
 	struct request *r = *req_cls;
 
 	(void)cls;
-	(void)c;
-	(void)toe;
 	if (!r)
 		return;
+	if (toe == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+		(void)MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)HTTP_KEPT_S);
 	*req_cls = NULL;
 	loop_timer_free(r->timer);
 	loop_io_free(r->io);
@@ -314,23 +335,35 @@ static void on_mhd_log(void *cls, const char *fmt, va_list ap)
 	log_kv(LOG_DEBUG, "http_library", "text", line, NULL);
 }
 
-static struct MHD_Daemon *daemon_start(struct http *h, int listen_fd)
+static struct MHD_Daemon *daemon_start(struct http *h, int64_t silent_ms)
 {
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, h,
 		MHD_OPTION_EXTERNAL_LOGGER, on_mhd_log, NULL,
-		MHD_OPTION_LISTEN_SOCKET, listen_fd,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
-		MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((silent_ms + 999) / 1000),
 		MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
 		MHD_OPTION_END);
 }
 
-struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p, const struct route *routes, struct executor *x, err_t **err)
+static int open_parts(struct http *h, int listen_fd, int64_t silent_ms)
+{
+	const union MHD_DaemonInfo *di;
+
+	h->gate = gate_new(h->loop, listen_fd, &gate_events, h, NULL);
+	h->daemon = h->gate ? daemon_start(h, silent_ms) : NULL;
+	di = h->daemon ? MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+	if (!di)
+		return -1;
+	h->io = loop_io_new(h->loop, di->epoll_fd, LOOP_READ, on_ready, h);
+	h->timer = loop_timer_new(h->loop, on_timer, h);
+	return h->io && h->timer ? 0 : -1;
+}
+
+struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p, int64_t silent_ms, const struct route *routes, struct executor *x, err_t **err)
 {
 	struct http *h = calloc(1, sizeof *h);
-	const union MHD_DaemonInfo *di;
 
 	if (!h) {
 		close(listen_fd);
@@ -340,14 +373,7 @@ struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p,
 	*h = (struct http){ .loop = l, .peers = *p, .routes = routes, .x = x, .due = -1 };
 	list_init(&h->sleepers);
 	list_init(&h->ready);
-	h->daemon = daemon_start(h, listen_fd);
-	if (!h->daemon)
-		close(listen_fd);
-	else if ((di = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD))) {
-		h->io = loop_io_new(l, di->epoll_fd, LOOP_READ, on_ready, h);
-		h->timer = loop_timer_new(l, on_timer, h);
-	}
-	if (!h->io || !h->timer) {
+	if (open_parts(h, listen_fd, silent_ms) < 0) {
 		http_free(h);
 		err_set(err, ERR_INTERNAL, NULL, "the HTTP server could not be started");
 		return NULL;
@@ -372,6 +398,7 @@ void http_free(struct http *h)
 		let_go(list_entry(p, struct request, sleeping));
 	list_for_each_safe(p, next, &h->ready)
 		let_go(list_entry(p, struct request, sleeping));
+	gate_free(h->gate);
 	loop_io_free(h->io);
 	loop_timer_free(h->timer);
 	if (h->daemon)

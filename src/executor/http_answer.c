@@ -98,6 +98,7 @@ static void queue(struct request *r, int status, const char *content_type, struc
 		(void)MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
 	for (unsigned i = 0; i < r->n_headers; i++)
 		(void)MHD_add_response_header(m, r->headers[i].name, r->headers[i].value);
+	(void)MHD_set_connection_option(r->conn, MHD_CONNECTION_OPTION_TIMEOUT, 0u);   /* who reads slowly is not silent */
 	(void)MHD_queue_response(r->conn, (unsigned)status, m);
 	MHD_destroy_response(m);
 }

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "executor/gate.h"
 #include "executor/http.h"
 
 #define HTTP_PARAMS 2
@@ -15,6 +16,7 @@ struct MHD_Daemon;
 struct http {
 	struct loop *loop;
 	struct MHD_Daemon *daemon;
+	struct gate *gate;
 	struct loop_io *io;
 	struct loop_timer *timer;
 	struct http_peers peers;

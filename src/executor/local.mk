@@ -10,6 +10,7 @@ libexecutor_a_SOURCES = \
 	src/executor/event.c src/executor/event.h \
 	src/executor/executor.h \
 	src/executor/feed.c src/executor/feed.h \
+	src/executor/gate.c src/executor/gate.h \
 	src/executor/http.c src/executor/http_answer.c src/executor/http_stream.c src/executor/http.h src/executor/http_priv.h \
 	src/executor/idmap.c src/executor/idmap.h \
 	src/executor/instances.c src/executor/instances.h src/executor/instances_priv.h src/executor/instances_call.c \

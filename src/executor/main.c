@@ -176,7 +176,7 @@ static int http_start(struct executor *x, err_t **err)
 
 	if (fd < 0)
 		return -1;
-	x->http = http_new(x->loop, fd, &peers, executor_routes, x, err);
+	x->http = http_new(x->loop, fd, &peers, config_int(x->config, "executor.request_ms"), executor_routes, x, err);
 	return x->http ? 0 : -1;
 }
 

@@ -5,6 +5,8 @@ import http.client
 import itertools
 import os
 import random
+import resource
+import select
 import signal
 import socket
 import subprocess
@@ -358,14 +360,13 @@ def test_a_raw_reader_that_stops_gets_all_that_is_kept(x, box, start):
     before = rss()
     until(lambda: x.state(cid)["status"] == "exited", 60)
     assert rss() - before < 1 << 20
+    whole = b"".join(b"%07d\n" % k for k in range((5 << 20) + 1))
     for c, r in readers[:5]:
         with pytest.raises(http.client.IncompleteRead) as cut:
             r.read()
         got = cut.value.partial
-        numbers = [int(got[i:i + 8]) for i in range(0, len(got), 8)]
-        steps = [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1]
-        assert len(steps) == 1 and numbers[0] == start and steps[0] >= (1 << 17) - start and len(numbers) - steps[0] >= (2 << 20) // 8
-        assert got[-8:] == b"%07d\n" % (5 << 20)
+        same = next(i for i in range(len(got)) if got[i] != whole[8 * start + i])
+        assert 8 * start + same >= 1 << 20 and whole.endswith(got[same:]) and len(got) - same >= (2 << 20) - 8
     for c, _ in readers:
         c.close()
 
@@ -411,6 +412,98 @@ def test_who_may_speak(x):
     assert as_account(www, x, "/healthz") == "403"
     assert as_account(www, x, "/t/" + "0" * 64) == "404"
     assert as_account(54321, x, "/healthz") == "000"
+
+
+def peers_of(x, program):
+    """Runs python that knows the socket as SOCK, as an account that nobody knows."""
+    program = "import socket, sys\nSOCK = %r\n" % x.sock + program
+    return subprocess.run(["setpriv", "--reuid", "54321", "--clear-groups", "/usr/bin/python3", "-c", program], check=True, timeout=60)
+
+
+def refused(x):
+    with open(x.log, encoding="utf-8") as f:
+        return [int(line.split("count=")[1].split()[0]) for line in f if "event=peer_refused" in line]
+
+
+def test_refused_peers_do_not_fill_the_log(own):
+    x = own()
+    peers_of(x, "for i in range(500):\n s = socket.socket(socket.AF_UNIX)\n s.connect(SOCK)\n s.settimeout(10)\n assert s.recv(1) == b''")
+    assert refused(x) == [1]
+    assert x.call("GET", "/healthz").status == 200
+    until(lambda: len(refused(x)) == 2, 15)
+    assert refused(x) == [1, 499]
+
+
+def closed_after(s, seconds=20):
+    begin = time.monotonic()
+    s.settimeout(seconds)
+    try:
+        while s.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - begin
+
+
+def test_silent_peers_are_closed_and_nobody_else(own):
+    x = own(request_ms=1000)
+    iid = str(uuid.uuid4())
+    assert x.run(iid, "true").status == 200
+    cid, _ = x.put(iid, "echo first; sleep 4; echo late")
+    live = x.events(cid)
+    assert [next(live)["type"], next(live)["text"]] == ["start", "first\n"]
+    result, kept = x.connection(), x.connection()
+    result.request("GET", "/v1/commands/%s/result" % cid)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().read()
+    big, _ = x.put(iid, "head -c 900000 /dev/zero | tr '\\0' x")
+    until(lambda: x.state(big)["status"] == "exited")
+    slow = x.connection()
+    slow.request("GET", "/v1/commands/%s/result" % big)
+    halves = []
+    for text in (b"", b"GET /heal", b"POST /v1/reports/ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"):
+        halves.append(socket.socket(socket.AF_UNIX))
+        halves[-1].connect(x.sock)
+        halves[-1].sendall(text)
+    assert all(closed_after(s) < 3 for s in halves)
+    assert next(live)["text"] == "late\n" and next(live)["type"] == "exit"
+    assert b"late" in result.getresponse().read()
+    assert len(slow.getresponse().read()) > 900000
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().status == 200
+    for c in (result, kept, slow):
+        c.close()
+
+
+def test_without_descriptors(own):
+    """The streams that are open go on, newcomers are told by a close, the loop rests, and all is well when there are descriptors again."""
+    x = own()
+    iid = str(uuid.uuid4())
+    cid, _ = x.put(iid, "echo first; sleep 5; echo late")
+    live = x.events(cid)
+    assert [next(live)["type"], next(live)["text"]] == ["start", "first\n"]
+    pid = x.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    fds = {int(n) for n in os.listdir("/proc/%d/fd" % pid)}
+    most = max(fds) + 1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, before[1]))
+    room, late = most - len(fds), []
+    for _ in range(room + 200):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(x.sock)
+        late.append(s)
+    until(lambda: len(select.select(late, [], [], 0)[0]) >= 180)   # the end of what was closed; a few descriptors may have become free
+    assert len(select.select(late, [], [], 1)[0]) <= 200
+    ticks = lambda: sum(int(n) for n in open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[11:13])
+    spent = ticks()
+    time.sleep(1)
+    assert ticks() - spent < 20
+    assert next(live)["text"] == "late\n" and next(live)["type"] == "exit"
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    for s in late:
+        s.close()
+    assert x.run(iid, "echo again").json["stdout"] == "again\n"
+    assert open(x.log, encoding="utf-8").read().count("event=descriptors_exhausted") <= 2
 
 
 # --- reports ---
