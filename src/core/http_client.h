@@ -1,4 +1,4 @@
-/* http_client.h - HTTP requests over a Unix socket: blocking, on each request's path (workers, ctl), and by libcurl on the loop (executor -> engine).
+/* http_client.h - HTTP requests over a Unix socket by libcurl, blocking (workers, ctl) and on the loop (executor -> engine).
  *
  * A connection is kept between requests (a POST that is not repeatable opens its own: it must never be sent twice). No redirects, no proxies, no environment.
  * The answer's body is capped. */

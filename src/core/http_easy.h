@@ -1,4 +1,4 @@
-/* http_easy.h - one curl easy handle set up for one request of the client on the loop. */
+/* http_easy.h - what the blocking client and the one on the loop share: one curl easy handle set up for one request. */
 #ifndef PADDOCK_CORE_HTTP_EASY_H
 #define PADDOCK_CORE_HTTP_EASY_H
 

@@ -12,7 +12,7 @@ libcore_a_SOURCES = \
 	src/core/config_value.c src/core/config_value.h \
 	src/core/crypto.c src/core/crypto.h \
 	src/core/http_async.c src/core/http_client.c src/core/http_client.h \
-	src/core/http_easy.c src/core/http_easy.h src/core/http_wire.c src/core/http_wire.h \
+	src/core/http_easy.c src/core/http_easy.h \
 	src/core/id.c src/core/id.h \
 	src/core/json.c src/core/json_field.c src/core/json.h \
 	src/core/json_scan.c src/core/json_scan.h \

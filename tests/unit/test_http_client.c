@@ -10,7 +10,6 @@
 #include "base/io.h"
 #include "base/str.h"
 #include "core/http_client.h"
-#include "core/http_wire.h"
 #include "core/unixsock.h"
 
 static char dir[128], path[160];
@@ -73,9 +72,6 @@ static int serve_one(int fd)
 	} else if (strstr(req, " /cut ")) {
 		str_fmt(text, sizeof text, "HTTP/1.1 200 X\r\nContent-Length: 10\r\n\r\nabc");
 		(void)io_write_full(fd, text, strlen(text));
-		return -1;
-	} else if (strstr(req, " /bye ")) {
-		answer(fd, 200, "bye");
 		return -1;
 	} else if (strstr(req, " /close ")) {
 		return -1;
@@ -225,27 +221,6 @@ static void keeps_its_connection(void **state)
 	http_client_free(c);
 }
 
-/* What the peer does not say: it has closed the connection that was kept. */
-static void a_kept_connection_that_has_gone(void **state)
-{
-	static const char *const methods[] = { "GET", "PUT", "POST" };
-	struct http_client *c = http_client_new(path, NULL);
-
-	(void)state;
-	for (size_t i = 0; i < UNIT_LEN(methods); i++) {
-		int before = connections(c, "GET");
-		struct http_req r = req("GET", "/bye");
-		struct http_answer a;
-		enum err_code code;
-
-		assert_int_equal(get(c, &r, &a, &code), 0);
-		assert_string_equal(buf_str(&a.body), "bye");
-		http_answer_free(&a);
-		assert_int_equal(connections(c, methods[i]), before + 1);
-	}
-	http_client_free(c);
-}
-
 static void errors_tell_what_is_known(void **state)
 {
 	struct http_client *c = http_client_new(path, NULL), *nobody = http_client_new("/nonexistent/s", NULL);
@@ -307,69 +282,6 @@ static void no_header_can_be_smuggled(void **state)
 	assert_null(strstr(a.body.data, "Evil"));
 	http_answer_free(&a);
 	http_client_free(c);
-}
-
-/* --- what comes over the wire --- */
-
-/* Feeds text in pieces of n bytes, then the end. 1: complete before the end, 2: by the end, 0: not, -1: malformed, -2: too large */
-static int feed(struct http_wire *w, const char *text, size_t n, size_t max)
-{
-	size_t len = strlen(text);
-	bool large = false;
-	int rc = 0;
-
-	http_wire_init(w, max);
-	for (size_t at = 0; at < len && rc == 0; at += n) {
-		assert_int_equal(buf_add(&w->in, text + at, len - at < n ? len - at : n), 0);
-		rc = http_wire_take(w, &large);
-	}
-	if (rc < 0)
-		return large ? -2 : -1;
-	return rc ? 1 : http_wire_ended(w) ? 2 : 0;
-}
-
-static void answers_of_any_form(void **state)
-{
-	static const struct {
-		const char *text;
-		int rc, status;
-		const char *body;
-		bool keep;
-	} t[] = {
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 1, 200, "hello", true },
-		{ "HTTP/1.1 200 OK\r\ncontent-length:  5 \r\nCONNECTION: close\r\n\r\nhello", 1, 200, "hello", false },
-		{ "HTTP/1.1 201\r\nContent-Length: 0\r\n\r\n", 1, 201, "", true },
-		{ "HTTP/1.1 204 No Content\r\n\r\n", 1, 204, "", true },
-		{ "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1, 200, "ok", true },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: u\r\n\r\n", 1, 200, "abc0123456789", true },
-		{ "HTTP/1.1 200 OK\r\n\r\nuntil the end", 2, 200, "until the end", false },
-		{ "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 1, 200, "x", false },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 0, 200, "hell", true },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 0, 200, "abc", true },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n", -2, 200, "", true },
-		{ "HTTP/1.1 200 OK\r\n\r\n012345678901234567890123456789", -2, 200, NULL, false },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n18\r\n012345678901234567890123456789", -2, 200, NULL, true },
-		{ "HTTP/2 200\r\n\r\n", -1, 0, NULL, false },
-		{ "HTTP/1.1 2x0 OK\r\n\r\n", -1, 2, NULL, false },
-		{ "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", -1, 200, NULL, true },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", -1, 200, NULL, true },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", -1, 200, NULL, true },
-		{ "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", -1, 200, NULL, true },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < UNIT_LEN(t); i++)
-		for (size_t n = 1; n < 100; n = n * 3 + 1) {
-			struct http_wire w;
-
-			assert_int_equal(feed(&w, t[i].text, n, 20), t[i].rc);
-			assert_int_equal(w.status, t[i].status);
-			if (t[i].body)
-				assert_string_equal(buf_str(&w.body), t[i].body);
-			if (t[i].rc > 0)
-				assert_int_equal(w.keep, t[i].keep);
-			http_wire_free(&w);
-		}
 }
 
 /* --- on the loop --- */
@@ -480,9 +392,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sends_what_was_asked), cmocka_unit_test(methods), cmocka_unit_test(any_status_is_an_answer),
-		cmocka_unit_test(keeps_its_connection), cmocka_unit_test(a_kept_connection_that_has_gone),
-		cmocka_unit_test(errors_tell_what_is_known), cmocka_unit_test(answer_cap),
-		cmocka_unit_test(no_header_can_be_smuggled), cmocka_unit_test(answers_of_any_form), cmocka_unit_test(async_answers), cmocka_unit_test(async_errors),
+		cmocka_unit_test(keeps_its_connection), cmocka_unit_test(errors_tell_what_is_known), cmocka_unit_test(answer_cap),
+		cmocka_unit_test(no_header_can_be_smuggled), cmocka_unit_test(async_answers), cmocka_unit_test(async_errors),
 		cmocka_unit_test(async_dropped),
 	};
 
