@@ -77,6 +77,8 @@ static void end(struct box *b)
 		loop_timer_set(b->timer, END_LOOK_MS);
 		return;
 	}
+	if (b->monitor_fd >= 0)
+		close(steal_fd(&b->monitor_fd));
 	b->deadline_ms = now + REMOVE_MS;
 	box_go(b, BOX_REMOVE);
 }
