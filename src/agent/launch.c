@@ -130,7 +130,7 @@ static int make_pipe(int p[2], bool to_command)
 		return -1;
 	if (!to_command)
 		fcntl(p[0], F_SETPIPE_SZ, LAUNCH_PIPE_BYTES);
-	return io_set_nonblock(p[to_command ? 1 : 0]);
+	return fcntl(p[to_command ? 1 : 0], F_SETFL, O_NONBLOCK);   /* no other flag is set */
 }
 
 struct pipes {
@@ -175,7 +175,7 @@ static int make_pipes(struct pipes *p, bool with_stdin)
 	errno = saved;
 	if (r < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->report) < 0)
 		return -1;
-	return leaves_spare(p->report[1]) ? io_set_nonblock(p->report[0]) : -1;
+	return leaves_spare(p->report[1]) ? 0 : -1;
 }
 
 /* A copy of a vector with its strings in one malloc'ed block. */

@@ -33,7 +33,7 @@ struct launch {
 struct launched {
 	pid_t supervisor;
 	struct launch *launch;
-	int report;        /* our end of the supervisor's socket, non-blocking */
+	int report;        /* our end of the supervisor's socket: to be used with MSG_DONTWAIT */
 	int out, err;      /* read ends, non-blocking */
 	int in;            /* write end, non-blocking; -1 without */
 };

@@ -31,6 +31,8 @@ static long lower_limit(int what, unsigned to)
 
 	if (ret < 0)
 		return ret;
+	if (r.max <= to && r.cur == r.max)
+		return 0;
 	r.max = to < r.max ? to : r.max;
 	r.cur = r.max;
 	return rawcall(SYS_prlimit64, 0, what, &r, 0);

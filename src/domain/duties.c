@@ -20,7 +20,7 @@
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 1000
 /* A commit for each end would cost the workers more than the ends' own delay: what comes within this time shares one. */
-#define PACE_MS 20
+#define PACE_MS 40
 
 static int64_t often(const struct domain *d)
 {

@@ -1,6 +1,7 @@
 #include "executor/outcome.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -169,18 +170,14 @@ void outcome_of_exit(const struct exec_exited *e, enum reason asked, bool doomed
 		ret->ended_ms = e->ended_wall_ms;
 }
 
-json_t *outcome_json(const struct outcome *o)
+void outcome_add(struct buf *b, const struct outcome *o)
 {
-	cleanup_json json_t *j = json_object_new_object();
-
-	if (!j || json_add_str(j, "reason", reason_name(o->reason)) < 0 || json_add_str(j, "error", start_error_code(o->error)) < 0 ||
-	    (o->timer != TIMER_NONE && json_add_str(j, "timer", timer_name(o->timer)) < 0) ||
-	    json_add_i64(j, "code", o->exit_code) < 0 || json_add_i64(j, "signal", o->signal) < 0 ||
-	    json_add_i64(j, "ended", o->ended_ms) < 0 || json_add_i64(j, "out", (int64_t)o->bytes[0]) < 0 ||
-	    json_add_i64(j, "err", (int64_t)o->bytes[1]) < 0 || json_add_bool(j, "out_cut", o->truncated[0]) < 0 ||
-	    json_add_bool(j, "err_cut", o->truncated[1]) < 0)
-		return NULL;
-	return json_object_get(j);
+	buf_addf(b, "{\"reason\":\"%s\",\"error\":\"%s\"", reason_name(o->reason), start_error_code(o->error));
+	if (o->timer != TIMER_NONE)
+		buf_addf(b, ",\"timer\":\"%s\"", timer_name(o->timer));
+	buf_addf(b, ",\"code\":%d,\"signal\":%d,\"ended\":%" PRId64 ",\"out\":%" PRIu64 ",\"err\":%" PRIu64, o->exit_code, o->signal, o->ended_ms,
+		o->bytes[0], o->bytes[1]);
+	buf_addf(b, ",\"out_cut\":%s,\"err_cut\":%s}", o->truncated[0] ? "true" : "false", o->truncated[1] ? "true" : "false");
 }
 
 int outcome_parse(const json_t *j, struct outcome *ret, err_t **err)

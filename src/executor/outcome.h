@@ -65,7 +65,7 @@ void outcome_not_started(enum start_error e, struct outcome *ret);
 void outcome_lost(struct outcome *ret);
 void outcome_killed(enum reason asked, struct outcome *ret);   /* before it was handed over, or ended with its instance, which we destroyed */
 
-json_t *outcome_json(const struct outcome *o);          /* the journal's form */
+void outcome_add(struct buf *b, const struct outcome *o);   /* the journal's form */
 int outcome_parse(const json_t *j, struct outcome *ret, err_t **err);
 
 #endif

@@ -53,20 +53,23 @@ static const char *command_id(struct request *r)
 
 /* --- PUT --- */
 
-/* {"command":{...},"ticket":"..."} */
+/* {"command":{...}}, or {"ticket":"..."}: who asked for a ticket looks at the command through it */
 static void answer_put(struct executor *x, struct request *r, const char *cid, int status, const char *ticket)
 {
 	struct buf b = BUF_INIT(COMMAND_TEXT_MAX);
 	cleanup_err err_t *e = NULL;
 
+	if (*ticket) {
+		buf_addf(&b, "{\"ticket\":\"%s\"}\n", ticket);
+		http_answer_buf(r, status, "application/json", &b);
+		return;
+	}
 	buf_adds(&b, "{\"command\":");
 	if (executor_command(x, cid, false, &b, &e) < 0) {
 		buf_free(&b);
 		http_answer_err(r, e);
 		return;
 	}
-	if (*ticket)
-		buf_addf(&b, ",\"ticket\":\"%s\"", ticket);
 	buf_adds(&b, "}\n");
 	http_answer_buf(r, status, "application/json", &b);
 }

@@ -1,6 +1,7 @@
 #include "executor/steps.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,21 +52,6 @@ static int append(int fd, const void *p, size_t n, err_t **err)
 	return err_sys(err, e, "journal log");
 }
 
-static int append_line(int fd, json_t *j, err_t **err)
-{
-	struct buf b = BUF_INIT(4096);
-	size_t n = 0;
-	const char *text = j ? json_text(j, &n) : NULL;
-	int rc;
-
-	if (!text || buf_add(&b, text, n) < 0 || buf_addc(&b, '\n') < 0)
-		rc = err_set(err, ERR_NO_MEMORY, NULL, "journal log");
-	else
-		rc = append(fd, b.data, b.len, err);
-	buf_free(&b);
-	return rc;
-}
-
 /* {"key":value} */
 static int append_number(int fd, const char *key, int64_t v, err_t **err)
 {
@@ -76,31 +62,23 @@ static int append_number(int fd, const char *key, int64_t v, err_t **err)
 	return append(fd, line, strlen(line), err);
 }
 
-static int head_json(const struct steps *s, json_t **ret)
+/* Ids are checked; the Run's is the caller's word. */
+static void add_head(struct buf *b, const struct steps *s)
 {
-	cleanup_json json_t *j = json_object_new_object();
-
-	if (!j || json_add_i64(j, "v", 1) < 0 || json_add_str(j, "id", s->cid) < 0 || json_add_str(j, "instance", s->instance) < 0 ||
-	    json_add_str(j, "run", s->run_id) < 0 || json_add_i64(j, "timeout_ms", s->timeout_ms) < 0 || json_add_str(j, "timer", timer_name(s->timer)) < 0 ||
-	    json_add_i64(j, "accepted", s->accepted_ms) < 0 || json_add_bool(j, "stdin", s->stdin_open) < 0 ||
-	    json_add_bool(j, "stdin_eof", s->stdin_eof) < 0 || json_add_i64(j, "head", (int64_t)s->caps.head) < 0 ||
-	    json_add_i64(j, "tail", (int64_t)s->caps.tail) < 0 || json_add_i64(j, "records", (int64_t)s->caps.index_records) < 0)
-		return -1;
-	*ret = json_object_get(j);
-	return 0;
+	buf_addf(b, "{\"v\":1,\"id\":\"%s\",\"instance\":\"%s\",\"run\":", s->cid, s->instance);
+	json_quote(b, s->run_id, strlen(s->run_id));
+	if (timer_name(s->timer))
+		buf_addf(b, ",\"timer\":\"%s\"", timer_name(s->timer));
+	buf_addf(b, ",\"timeout_ms\":%" PRId64 ",\"accepted\":%" PRId64 ",\"stdin\":%s,\"stdin_eof\":%s", s->timeout_ms, s->accepted_ms,
+		s->stdin_open ? "true" : "false", s->stdin_eof ? "true" : "false");
+	buf_addf(b, ",\"head\":%" PRIu64 ",\"tail\":%" PRIu64 ",\"records\":%" PRIu64 "}\n", s->caps.head, s->caps.tail, s->caps.index_records);
 }
 
 int steps_create(int fd, struct steps *s, const char *record, size_t record_len, err_t **err)
 {
-	cleanup_json json_t *head = NULL;
 	cleanup_buf struct buf b = BUF_INIT(LINE_MAX_BYTES + 4096);
-	size_t n = 0;
-	const char *text;
 
-	if (head_json(s, &head) < 0 || !(text = json_text(head, &n)))
-		return err_set(err, ERR_NO_MEMORY, NULL, "journal log");
-	buf_add(&b, text, n);
-	buf_addc(&b, '\n');
+	add_head(&b, s);
 	s->record_off = b.len;
 	s->record_len = record_len;
 	buf_add(&b, record, record_len);
@@ -147,13 +125,15 @@ int steps_kill(int fd, struct steps *s, enum reason why, err_t **err)
 
 int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err)
 {
-	cleanup_json json_t *j = json_object_new_object();
+	cleanup_buf struct buf b = BUF_INIT(4096);
 
 	s->ended = true;
 	s->end = *o;
-	if (!j || json_add(j, "end", outcome_json(o)) < 0)
+	buf_adds(&b, "{\"end\":");
+	outcome_add(&b, o);
+	if (buf_adds(&b, "}\n") < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "journal log: end");
-	return append_line(fd, j, err);
+	return append(fd, b.data, b.len, err);
 }
 
 /* --- reading --- */
