@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "domain/domain.h"
 #include "domain/duties.h"
+#include "fcgi/confine.h"
 #include "fcgi/stop.h"
 
 int janitor_main(const struct config *c, struct board_slot *slot)
@@ -13,7 +14,7 @@ int janitor_main(const struct config *c, struct board_slot *slot)
 	struct duties_clock clk = { 0 };
 	struct domain *d;
 
-	if (stop_open() < 0 || !(d = domain_open(c, &e))) {
+	if (stop_open() < 0 || !(d = domain_open(c, &e)) || confine_child(c, &e) < 0) {
 		log_kv(LOG_ERROR, "janitor_failed", "err", err_message(e), NULL);
 		return 1;
 	}

@@ -1,7 +1,7 @@
 # paddock-api: master, workers, janitor. All but main() is a library, for the tests.
 sbin_PROGRAMS += paddock-api
 paddock_api_SOURCES = fcgi/main.c
-paddock_api_LDADD = libapi.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS) $(FCGI_LIBS)
+paddock_api_LDADD = libapi.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS) $(FCGI_LIBS) $(SECCOMP_LIBS)
 noinst_LIBRARIES += libapi.a
 libapi_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libapi_a_SOURCES = \
@@ -10,7 +10,7 @@ libapi_a_SOURCES = \
 	fcgi/board.c fcgi/board.h \
 	fcgi/body.c fcgi/body.h \
 	fcgi/command_body.c fcgi/command_body.h \
-	fcgi/confine.c fcgi/confine.h \
+	fcgi/confine.c fcgi/confine_calls.c fcgi/confine_files.c fcgi/confine.h \
 	fcgi/ctx.c fcgi/ctx.h \
 	fcgi/dispatch.c fcgi/dispatch.h \
 	fcgi/header.c fcgi/header.h \
@@ -39,15 +39,16 @@ dist_man_MANS += docs/man/paddock-api.8
 
 if HAVE_CMOCKA
 API_TESTS = tests/unit/test_arena tests/unit/test_request tests/unit/test_router tests/unit/test_response tests/unit/test_problem \
-	tests/unit/test_master_seats
+	tests/unit/test_master_seats tests/unit/test_confine
 check_PROGRAMS += $(API_TESTS)
-API_TEST_LDADD = libapi.a $(CORE_LDADD) $(UNIT_LDADD)
+API_TEST_LDADD = libapi.a $(CORE_LDADD) $(UNIT_LDADD) $(SECCOMP_LIBS)
 tests_unit_test_arena_LDADD = $(API_TEST_LDADD)
 tests_unit_test_request_LDADD = $(API_TEST_LDADD)
 tests_unit_test_router_LDADD = $(API_TEST_LDADD)
 tests_unit_test_response_LDADD = $(API_TEST_LDADD)
 tests_unit_test_problem_LDADD = $(API_TEST_LDADD)
 tests_unit_test_master_seats_LDADD = $(API_TEST_LDADD)
+tests_unit_test_confine_LDADD = $(API_TEST_LDADD)
 endif
 
 if FUZZ

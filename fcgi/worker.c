@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "fcgi/confine.h"
 #include "fcgi/ctx.h"
 #include "fcgi/dispatch.h"
 #include "fcgi/stop.h"
@@ -114,7 +115,7 @@ static int set_up(struct worker *w, const struct config *c, struct board *b, int
 		log_kv(LOG_ERROR, "worker_failed", "err", "out of descriptors or memory", NULL);
 		return -1;
 	}
-	if (ctx_open(&w->ctx, c, b, &e) < 0) {
+	if (ctx_open(&w->ctx, c, b, &e) < 0 || confine_child(c, &e) < 0) {
 		log_kv(LOG_ERROR, "worker_failed", "err", err_message(e), NULL);
 		return -1;
 	}

@@ -27,7 +27,7 @@
 
 /* --- the process --- */
 
-/* No core dumps (a command's environment may be in memory), many descriptors, orphans come to us, nobody else reads what we write. */
+/* No new privileges, no core dumps (a command's environment may be in memory), many descriptors, orphans come to us, nobody else reads what we write. */
 static int process_setup(err_t **err)
 {
 	struct rlimit none = { 0, 0 }, files;
@@ -35,6 +35,8 @@ static int process_setup(err_t **err)
 	umask(077);
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(err, errno, "core dumps");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(err, errno, "new privileges");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_sys(err, errno, "child subreaper");
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -47,6 +47,11 @@ def test_paddockctl(inst, command):
     assert done.stdout
 
 
+def test_the_service_gave_up_what_it_does_not_need(inst):
+    line = next(line for line in inst.ctl("doctor", check=False).stdout.splitlines() if "confinement" in line)
+    assert "seccomp" in line or "sanitizer" in line, line
+
+
 def test_sql_is_read_only(inst):
     assert inst.value("SELECT count(*) FROM users") >= 1
     done = inst.ctl("sql", "-c", "DELETE FROM sandbox_commands", check=False)

@@ -48,13 +48,18 @@ def in_flight(api, delay_s):
     return lambda: fcgi_client.read_answer(s)
 
 
+def confined_status(pid):
+    with open("/proc/%d/status" % pid, encoding="ascii") as f:
+        status = f.read()
+    return "Seccomp:\t2" in status and status
+
+
 def test_what_it_starts(fresh):
     names = wait_for("three workers and a janitor", lambda: sorted(fresh.children().values()) == ["paddock-janitor"] + ["paddock-worker"] * 3)
     assert names
     assert os.stat(fresh.sock).st_mode & 0o777 == 0o660
     for pid in fresh.children():
-        with open("/proc/%d/status" % pid, encoding="ascii") as f:
-            status = f.read()
+        status = wait_for("it has given up what it does not need", lambda: confined_status(pid))
         assert "NoNewPrivs:\t1" in status and "Umask:\t0077" in status
         with open("/proc/%d/limits" % pid, encoding="ascii") as f:
             assert re.search(r"Max core file size +0 +0", f.read())

@@ -75,6 +75,7 @@ def reports(x):
 
 
 def ack(x):
+    until(lambda: metric(x, "commands_open") == 0)   # the report comes a moment after the answer
     x.call("POST", "/v1/reports/ack", {"keys": [i["key"] for i in reports(x)]})
 
 
