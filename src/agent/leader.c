@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -64,8 +65,18 @@ static long apply_limits(const struct launch *l)
 	return r;
 }
 
+/* What the agent has: nothing that a command starts can ever have it again. Where the agent has no CAP_SETPCAP, no_new_privs alone sees to that. */
+static void drop_bounding_set(void)
+{
+	static const int caps[] = { CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP };
+
+	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
+		rawcall(SYS_prctl, PR_CAPBSET_DROP, caps[i], 0, 0, 0);
+}
+
 static long become_user(void)
 {
+	drop_bounding_set();
 	rawcall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	long r = rawcall(SYS_setgroups, 0, 0);
 	if (r == 0)

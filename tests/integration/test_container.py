@@ -70,7 +70,7 @@ def test_identity(lab, box):
     assert out(lab, box, "id").startswith("uid=1000(user) gid=1000(user)")
     status = out(lab, box, "cat /proc/self/status")
     fields = dict(line.split(":", 1) for line in status.splitlines())
-    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapInh"], 16) == int(fields["CapAmb"], 16) == 0
+    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapInh"], 16) == int(fields["CapAmb"], 16) == int(fields["CapBnd"], 16) == 0
     assert fields["NoNewPrivs"].strip() == "1" and fields["Seccomp"].strip() == "2"
 
 

@@ -1,5 +1,5 @@
 """The executor's side of the agent protocol, written from docs/agent-protocol.md and from nothing else; and a place to run the agent
-in without an engine: its own pid namespace, three capabilities."""
+in without an engine: its own pid namespace, four capabilities."""
 
 import array
 import os
@@ -198,7 +198,7 @@ class Agent:
         self.path = os.path.join(self.dir, "s")
         self.proc = subprocess.Popen(
             ["unshare", "--fork", "--pid", "--mount-proc", "--", "setpriv", "--no-new-privs",
-             "--bounding-set", "-all,+setuid,+setgid,+kill", "--", program, self.path],
+             "--bounding-set", "-all,+setuid,+setgid,+setpcap,+kill", "--", program, self.path],
             env={"PADDOCK_AGENT_TOKEN": token, "PATH": os.environ["PATH"], "OTHER": "secret too"}, stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
 
