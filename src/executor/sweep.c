@@ -38,7 +38,7 @@ struct sweep {
 	int fd;
 	bool baring;
 	char name[ARCHIVE_NAME];
-	uint64_t at;
+	uint64_t at, until;         /* until: what was in the file when it was chosen */
 	char cid[ID_SIZE];          /* the entry whose outputs are being removed; "" for none */
 };
 
@@ -114,10 +114,12 @@ static void file_done(struct sweep *s)
 {
 	struct stat st;
 
-	if (!s->baring)
+	/* A file that something was added to meanwhile stays: it was noted again. */
+	if (!s->baring && fstat(s->fd, &st) == 0 && (uint64_t)st.st_size == s->until) {
 		archive_forget(s->archive, s->name);
-	if (!s->baring && fstat(s->fd, &st) == 0 && drop(s->acked_fd, s->name))
-		gave(s, (uint64_t)st.st_size);
+		if (drop(s->acked_fd, s->name))
+			gave(s, s->until);
+	}
 	close(s->fd);
 	s->fd = -1;
 	s->cid[0] = '\0';
@@ -130,7 +132,7 @@ static void remove_some(struct sweep *s)
 	for (int i = 0; i < TURN_ENTRIES; i++) {
 		if (s->cid[0] && !drop_outputs(s))
 			return;
-		if (archive_next(s->fd, &s->at, s->cid, &n) != 1) {
+		if (s->at >= s->until || archive_next(s->fd, &s->at, s->cid, &n) != 1) {
 			file_done(s);
 			return;
 		}
@@ -189,7 +191,10 @@ static int open_due(struct sweep *s, size_t i, char name[ARCHIVE_NAME])
 
 static void take_file(struct sweep *s, int fd, const char *name, bool baring)
 {
+	struct stat st;
+
 	(void)str_copy(s->name, sizeof s->name, name);
+	s->until = fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_size;
 	s->fd = fd;
 	s->baring = baring;
 	s->at = 0;

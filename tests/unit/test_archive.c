@@ -4,10 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/str.h"
+#include "core/loop.h"
 #include "executor/archive.h"
 #include "executor/dues.h"
+#include "executor/journal.h"
 #include "executor/slots.h"
+#include "executor/sweep.h"
 
 static int scratch_dir(char path[128])
 {
@@ -252,12 +256,99 @@ static void in_the_order_of_their_last_acknowledgement(void **state)
 	assert_null(d.items);
 }
 
+/* --- the sweep --- */
+
+static struct {
+	struct loop *loop;
+	struct loop_timer *timer;
+	struct archive *archive;
+	struct sweep *sweep;
+	int dir, rounds;
+	bool added, done;
+} world;
+
+static bool always_gone(void *arg, const char *iid)
+{
+	(void)arg;
+	(void)iid;
+	return true;
+}
+
+static off_t output_size_of(int i)
+{
+	char name[ID_SIZE + 8];
+	struct stat st;
+
+	id_of(name, "0190cccc-0101", i);
+	memcpy(name + ID_SIZE - 1, ".out", 5);
+	return fstatat(world.dir, name, &st, 0) < 0 ? -1 : st.st_size;
+}
+
+static void acknowledge(int i, off_t size)
+{
+	char name[ID_SIZE + 8];
+	int fd;
+
+	id_of(name, "0190cccc-0101", i);
+	assert_int_equal(archive_add(world.archive, name, "log\n", 4, NULL), 0);
+	memcpy(name + ID_SIZE - 1, ".out", 5);
+	fd = openat(world.dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, size), 0);
+	close(fd);
+	name[ID_SIZE - 1] = '\0';
+	sweep_acked(world.sweep, name, 4, true);
+}
+
+static void on_look(void *arg)
+{
+	(void)arg;
+	if (!world.added && output_size_of(0) < (off_t)200 << 20) {
+		acknowledge(1, 1);
+		world.added = true;
+	}
+	world.done = world.added && output_size_of(0) < 0;
+	if (world.done || ++world.rounds > 2000)
+		loop_stop(world.loop);
+	else
+		loop_timer_set(world.timer, 5);
+}
+
+/* A large output takes several turns to remove; what is acknowledged meanwhile, in the same file, is not removed with it. */
+static void added_while_the_file_is_removed(void **state)
+{
+	struct journal_policy p = { .keep_ms = 0, .keep_max_ms = 0, .instance_gone = always_gone };
+	char path[128], id[ID_SIZE];
+
+	(void)state;
+	world.dir = scratch_dir(path);
+	world.loop = loop_new(NULL);
+	world.archive = archive_new(world.dir, NULL);
+	world.sweep = sweep_new(world.loop, world.archive, world.dir, world.dir, &p, NULL);
+	assert_non_null(world.sweep);
+	acknowledge(0, (off_t)200 << 20);
+	world.timer = loop_timer_new(world.loop, on_look, NULL);
+	loop_timer_set(world.timer, 5);
+	loop_run(world.loop, NULL);
+	assert_true(world.done);
+	loop_timer_set(world.timer, -1);
+	id_of(id, "0190cccc-0101", 1);
+	assert_true(archive_has(world.archive, id));
+	assert_int_equal(output_size_of(1), 1);
+	assert_int_equal(faccessat(world.dir, "0190cccc-01", F_OK, 0), 0);
+	loop_timer_free(world.timer);
+	sweep_free(world.sweep);
+	archive_free(world.archive);
+	loop_free(world.loop);
+	close(world.dir);
+	assert_int_equal(io_remove_tree(AT_FDCWD, path, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(beyond_what_is_known),
 		cmocka_unit_test(slots_come_back_empty),
-		cmocka_unit_test(in_the_order_of_their_last_acknowledgement),
+		cmocka_unit_test(in_the_order_of_their_last_acknowledgement), cmocka_unit_test(added_while_the_file_is_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
