@@ -5,6 +5,7 @@
 #include "executor/spec.h"
 
 struct executor;
+struct output;
 struct request;
 
 struct view_kind {
@@ -20,7 +21,10 @@ void view_result_open(struct executor *x, struct request *r, const char *cid, co
 void view_events_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v);
 void view_raw_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v);
 
-/* For them: counts a stream in and out. */
+/* For them: a zeroed state of so many bytes (free() it) and, in *ret, a reference to the command's output; the headers of every view are set.
+ * NULL: the request has been answered with the reason. */
+void *view_begin(struct executor *x, struct request *r, const char *cid, size_t size, struct output **ret);
+/* Counts a stream in and out. */
 extern unsigned view_open_streams;
 
 #endif

@@ -171,30 +171,28 @@ static uint64_t cursor(struct request *r, const struct view_spec *v)
 
 void view_events_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)
 {
-	cleanup_err err_t *e = NULL;
-	struct output *o = commands_output(x->commands, cid, &e);
-	struct events *s = o ? calloc(1, sizeof *s) : NULL;
+	struct output *o;
+	struct events *s = view_begin(x, r, cid, sizeof *s, &o);
+	uint64_t from = cursor(r, v);
 
-	if (!s) {
+	if (!s)
+		return;
+	if (from > output_bytes(o, OUTPUT_OUT) + output_bytes(o, OUTPUT_ERR)) {
+		http_answer_problem(r, 400, "bad_cursor", "the cursor lies behind what has been written");
 		output_unref(o);
-		if (e)
-			http_answer_err(r, e);
-		else
-			http_answer_problem(r, 503, "no_memory", "out of memory");
+		free(s);
 		return;
 	}
 	*s = (struct events){ .x = x, .r = r, .base64 = v->base64, .last_ms = clock_boot_ms() };
 	(void)str_copy(s->cid, sizeof s->cid, cid);
 	s->f = str_eq(v->kind->name, event_sse.name) ? &event_sse : &event_ndjson;
 	buf_init(&s->out, OUT_MAX);
-	reader_init(&s->reader, o, cursor(r, v));
+	reader_init(&s->reader, o, from);
 	output_unref(o);
 	watch_init(&s->watch, on_change);
 	list_add_tail(output_watches(s->reader.o), &s->watch.node);
 	view_open_streams++;
 	request_set_state(r, s, events_free);
-	http_header(r, "X-Paddock-Command", cid);
-	http_header(r, "Cache-Control", "no-store");
 	http_header(r, "X-Accel-Buffering", "no");
 	http_stream(r, 200, s->f->content_type, HTTP_UNSIZED, &events_source);
 }

@@ -167,24 +167,15 @@ static void answer_ended(struct raw *s)
 
 void view_raw_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)
 {
-	cleanup_err err_t *e = NULL;
-	struct output *o = commands_output(x->commands, cid, &e);
-	struct raw *s = o ? calloc(1, sizeof *s) : NULL;
+	struct output *o;
+	struct raw *s = view_begin(x, r, cid, sizeof *s, &o);
 
-	if (!s) {
-		output_unref(o);
-		if (e)
-			http_answer_err(r, e);
-		else
-			http_answer_problem(r, 503, "no_memory", "out of memory");
+	if (!s)
 		return;
-	}
 	*s = (struct raw){ .x = x, .r = r, .o = o, .pos = v->from };
 	(void)str_copy(s->cid, sizeof s->cid, cid);
 	s->stream = str_eq(v->kind->name, "stdout") ? OUTPUT_OUT : OUTPUT_ERR;
 	s->cut_told = output_truncated(o, s->stream);
-	http_header(r, "X-Paddock-Command", cid);
-	http_header(r, "Cache-Control", "no-store");
 	if (s->cut_told)
 		http_header(r, "X-Paddock-Truncated", "1");
 	if (commands_phase(x->commands, cid) == COMMAND_ENDED)

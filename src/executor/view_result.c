@@ -118,19 +118,12 @@ static void on_wait_over(struct executor *x, struct request *r)
 
 void view_result_open(struct executor *x, struct request *r, const char *cid, const struct view_spec *v)
 {
-	cleanup_err err_t *e = NULL;
-	struct output *o = commands_output(x->commands, cid, &e);
-	struct result *s = o ? calloc(1, sizeof *s) : NULL;
+	struct output *o;
+	struct result *s = view_begin(x, r, cid, sizeof *s, &o);
 
 	(void)v;
-	if (!s) {
-		output_unref(o);
-		if (e)
-			http_answer_err(r, e);
-		else
-			http_answer_problem(r, 503, "no_memory", "out of memory");
+	if (!s)
 		return;
-	}
 	*s = (struct result){ .x = x, .r = r, .o = o };
 	(void)str_copy(s->cid, sizeof s->cid, cid);
 	buf_init(&s->out, RESULT_MAX);
@@ -138,8 +131,6 @@ void view_result_open(struct executor *x, struct request *r, const char *cid, co
 	list_add_tail(output_watches(o), &s->watch.node);
 	view_open_streams++;
 	request_set_state(r, s, result_free);
-	http_header(r, "X-Paddock-Command", cid);
-	http_header(r, "Cache-Control", "no-store");
 	if (is_over(s))
 		answer(s);
 	else

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from paddock import Collected
+from paddock import Collected, wait_for
 
 PROGRAM = """
 import os, time
@@ -90,3 +90,19 @@ def test_many_readers_of_one_command(user, warm):
     for stream in streams:
         stream.close()
     assert len(set(results)) == 1 and results[0].endswith("39 \U0001f600é".encode())
+
+
+def test_cursor_behind_the_end(user, warm):
+    """A place that no event can have named is refused, while the command runs and afterwards; the end itself is a place."""
+    run, token = warm
+    command = user.post("/api/runs/%s/commands" % run, {"command": "printf 12345678; sleep 60", "background": True, "lease_token": token}).ok(202).json
+    wait_for("all was written", lambda: user.get_command(command["id"])["stdout_bytes"] == 8, 20)
+    for ended in (False, True):
+        for where in ("?from=9", "?from=9000000000000000000"):
+            answer = user.get("/api/commands/%s/events%s" % (command["id"], where))
+            assert (answer.status, answer.code) == (400, "bad_cursor"), answer
+        if not ended:
+            user.post("/api/commands/%s/kill" % command["id"]).ok(202)
+            wait_for("the end", lambda: user.get_command(command["id"])["status"] == "exited", 20)
+    events = user.get("/api/commands/%s/events?from=8" % command["id"]).ok(200).body
+    assert b"event: exit" in events and b"event: stdout" not in events
