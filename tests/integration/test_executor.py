@@ -177,14 +177,17 @@ def test_a_background_child_does_not_hold_the_answer(x, box):
 
 
 def test_background_children_cost_the_executor_nothing(x, box):
-    def fds():
-        def target(n):
+    folder = "/proc/%d/fd/" % x.process.pid
+
+    def target(n):
         try:
-            return os.readlink("/proc/%d/fd/%s" % (x.process.pid, n))
+            return os.readlink(folder + n)
         except FileNotFoundError:   # closed since it was listed
             return ""
 
-    return sum("pipe:" in target(n) for n in os.listdir("/proc/%d/fd" % x.process.pid))
+    def fds():
+        return sum("pipe:" in target(n) for n in os.listdir(folder))
+
     before, mark, path = fds(), "8%08d" % random.randrange(10**8), "/tmp/pdk-bg-" + uuid.uuid4().hex
     for _ in range(30):
         x.run(box, "sleep %s & echo x" % mark)
