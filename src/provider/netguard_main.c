@@ -23,7 +23,7 @@
 #include "base/str.h"
 #include "provider/netguard_rules.h"
 
-#define HOST_ADDRESSES 1024
+#define HOST_NETS 1024
 #define RULES_MAX (64u << 10)
 
 static int fail(const char *what)
@@ -32,19 +32,25 @@ static int fail(const char *what)
 	return 1;
 }
 
-/* This host's addresses, read before we leave its network namespace. */
-static int host_addresses(struct in_addr *to, size_t *n)
+static struct in_addr in_addr_of(const struct sockaddr *a)
+{
+	return ((const struct sockaddr_in *)(const void *)a)->sin_addr;
+}
+
+/* The networks that this host is on, read before we leave its network namespace. */
+static int host_nets(struct netguard_net *to, size_t *n)
 {
 	struct ifaddrs *list = NULL;
+	const struct in_addr alone = { INADDR_NONE };
 
 	*n = 0;
 	if (getifaddrs(&list) < 0)
 		return -1;
-	for (struct ifaddrs *i = list; i && *n < HOST_ADDRESSES; i = i->ifa_next)
+	for (struct ifaddrs *i = list; i && *n < HOST_NETS; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET)
-			memcpy(&to[(*n)++], &((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr, sizeof(*to));
+			to[(*n)++] = netguard_net_of(in_addr_of(i->ifa_addr), i->ifa_netmask ? in_addr_of(i->ifa_netmask) : alone);
 	freeifaddrs(list);
-	if (*n == HOST_ADDRESSES) {
+	if (*n == HOST_NETS) {
 		errno = E2BIG;
 		return -1;
 	}
@@ -82,7 +88,7 @@ static int enter(int64_t pid)
 	return 0;
 }
 
-static int rules_on_stdin(const struct in_addr *host, size_t n)
+static int rules_on_stdin(const struct netguard_net *host, size_t n)
 {
 	cleanup_buf struct buf b = BUF_INIT(RULES_MAX);
 	cleanup_close int fd = memfd_create("rules", MFD_CLOEXEC);
@@ -98,7 +104,7 @@ static int rules_on_stdin(const struct in_addr *host, size_t n)
 
 int main(int argc, char **argv)
 {
-	static struct in_addr host[HOST_ADDRESSES];
+	static struct netguard_net host[HOST_NETS];
 	char *const env[] = { (char[]){ "PATH=/usr/sbin:/usr/bin:/sbin:/bin" }, NULL };
 	char *const nft[] = { (char[]){ "nft" }, (char[]){ "-f" }, (char[]){ "-" }, NULL };
 	int64_t pid = 0;
@@ -109,8 +115,8 @@ int main(int argc, char **argv)
 		dprintf(2, "usage: paddock-netguard PID\n");
 		return 2;
 	}
-	if (host_addresses(host, &n) < 0)
-		return fail("addresses of this host");
+	if (host_nets(host, &n) < 0)
+		return fail("networks of this host");
 	if (enter(pid) != 0 || rules_on_stdin(host, n) != 0)
 		return 1;
 	execvpe("/usr/sbin/nft", nft, env);

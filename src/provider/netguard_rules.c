@@ -3,12 +3,25 @@
 
 #include <arpa/inet.h>
 
-/* this network · private · CGNAT · loopback · link-local with the metadata address · private · protocol assignments · 6to4 relays ·
- * private · benchmarks · multicast, reserved, broadcast */
-static const char ranges[] = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, "
-	"192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3";
+#define PREFIX_MIN 8   /* a wider mask is a route to elsewhere, not a place nearby */
 
-int netguard_rules(struct buf *b, const struct in_addr *host, size_t n)
+/* this network · private · CGNAT · loopback · link-local with the metadata address · private · protocol assignments · documentation · 6to4 relays ·
+ * private · benchmarks · documentation, twice · multicast, reserved, broadcast */
+static const char ranges[] = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, "
+	"192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/3";
+
+struct netguard_net netguard_net_of(struct in_addr addr, struct in_addr mask)
+{
+	uint32_t m = ntohl(mask.s_addr), ones = 0;
+
+	while (ones < 32 && m & (1u << (31 - ones)))
+		ones++;
+	if (ones < PREFIX_MIN || (ones < 32 && m << ones))
+		return (struct netguard_net){ addr, 32 };
+	return (struct netguard_net){ { addr.s_addr & mask.s_addr }, ones };
+}
+
+int netguard_rules(struct buf *b, const struct netguard_net *host, size_t n)
 {
 	char text[INET_ADDRSTRLEN];
 
@@ -17,7 +30,7 @@ int netguard_rules(struct buf *b, const struct in_addr *host, size_t n)
 		"\tset denied { type ipv4_addr; flags interval; auto-merge; elements = { ");
 	buf_adds(b, ranges);
 	for (size_t i = 0; i < n; i++)
-		buf_addf(b, ", %s", inet_ntop(AF_INET, &host[i], text, sizeof(text)));
+		buf_addf(b, ", %s/%u", inet_ntop(AF_INET, &host[i].addr, text, sizeof(text)), host[i].prefix);
 	buf_adds(b, " } }\n"
 		"\tchain out {\n"
 		"\t\ttype filter hook output priority 0; policy drop;\n"

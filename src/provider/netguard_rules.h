@@ -7,7 +7,14 @@
 
 #include "base/buf.h"
 
-/* Replaces our table in one transaction. host: this host's own IPv4 addresses, out of reach besides the fixed ranges. 0, or -1 when it does not fit. */
-int netguard_rules(struct buf *b, const struct in_addr *host, size_t n);
+struct netguard_net {
+	struct in_addr addr;
+	unsigned prefix;   /* 1 to 32 */
+};
+
+/* The network that an interface with this address and mask is on; the address alone when the mask is odd or says half of the internet. */
+struct netguard_net netguard_net_of(struct in_addr addr, struct in_addr mask);
+/* Replaces our table in one transaction. host: the networks that this host is on, out of reach besides the fixed ranges. 0, or -1 when it does not fit. */
+int netguard_rules(struct buf *b, const struct netguard_net *host, size_t n);
 
 #endif

@@ -222,6 +222,11 @@ def host_addresses():
     return re.findall(r"inet ([\d.]+)/", out)
 
 
+def gateways():
+    import subprocess
+    return re.findall(r"via ([\d.]+)", subprocess.run(["ip", "-4", "route"], capture_output=True, text=True).stdout)
+
+
 CONNECT = """
 import socket, sys
 for target in sys.argv[1:]:
@@ -241,8 +246,11 @@ def test_host_and_private_addresses_are_out_of_reach(inst, sh):
     listener = Listener("0.0.0.0")
     targets = ["%s:%d" % (address, port) for address in [*host_addresses(), "127.0.0.1", "10.0.2.2"] for port in (listener.port, inst.port)]
     targets += ["169.254.169.254:80", "10.0.0.1:80", "172.16.0.1:80", "192.168.0.1:80", "192.168.1.1:443", "100.64.0.1:80", "224.0.0.1:80", "::1:%d" % listener.port]
-    got = sh(["python3", "-c", CONNECT, *targets], timeout_ms=60000)
+    neighbours = ["%s:80" % address for address in gateways()]
+    got = sh(["python3", "-c", CONNECT, *targets, *neighbours], timeout_ms=60000)
     assert got["exit_code"] == 0 and "CONNECTED" not in got["stdout"], got["stdout"]
+    # A neighbour that refuses would have been asked.
+    assert not [line for line in got["stdout"].splitlines() if line.startswith(tuple(neighbours)) and "efused" in line], got["stdout"]
     assert listener.hits == 0
     listener.socket.close()
 

@@ -11,14 +11,21 @@ static void has(const struct buf *b, const char *text)
 	assert_non_null(strstr(buf_str(b), text));
 }
 
-static void fixed_ranges_and_host_addresses(void **state)
+static struct netguard_net net_of(const char *addr, const char *mask)
+{
+	struct in_addr a, m;
+
+	inet_pton(AF_INET, addr, &a);
+	inet_pton(AF_INET, mask, &m);
+	return netguard_net_of(a, m);
+}
+
+static void fixed_ranges_and_the_nets_of_the_host(void **state)
 {
 	cleanup_buf struct buf b = BUF_INIT(65536);
-	struct in_addr host[2];
+	const struct netguard_net host[2] = { net_of("8.8.4.7", "255.255.255.0"), net_of("9.9.9.9", "255.255.255.255") };
 
 	(void)state;
-	inet_pton(AF_INET, "198.51.100.7", &host[0]);
-	inet_pton(AF_INET, "203.0.113.9", &host[1]);
 	assert_int_equal(netguard_rules(&b, host, 2), 0);
 	has(&b, "10.0.0.0/8");
 	has(&b, "100.64.0.0/10");
@@ -26,13 +33,33 @@ static void fixed_ranges_and_host_addresses(void **state)
 	has(&b, "169.254.0.0/16");
 	has(&b, "172.16.0.0/12");
 	has(&b, "192.168.0.0/16");
+	has(&b, "192.0.2.0/24");
+	has(&b, "198.51.100.0/24");
+	has(&b, "203.0.113.0/24");
 	has(&b, "224.0.0.0/3");
-	has(&b, ", 198.51.100.7, 203.0.113.9 }");
+	has(&b, ", 8.8.4.0/24, 9.9.9.9/32 }");
 	has(&b, "policy drop");
 	assert_null(strstr(buf_str(&b), "ip6"));
 	/* the resolver comes before the ranges that contain it, and the ranges before all the rest */
 	assert_true(strstr(buf_str(&b), "ip daddr 10.0.2.3 udp dport 53 accept") < strstr(buf_str(&b), "ip daddr @denied"));
 	assert_true(strstr(buf_str(&b), "ip daddr @denied") < strstr(buf_str(&b), "meta nfproto ipv4 accept"));
+}
+
+static void nets_of_interfaces(void **state)
+{
+	static const struct { const char *addr, *mask, *net; unsigned prefix; } rows[] = {
+		{ "8.8.4.7", "255.255.255.0", "8.8.4.0", 24 }, { "8.8.5.7", "255.255.254.0", "8.8.4.0", 23 }, { "8.8.4.7", "255.255.255.255", "8.8.4.7", 32 },
+		{ "8.8.4.7", "255.0.0.0", "8.0.0.0", 8 }, { "8.8.4.7", "254.0.0.0", "8.8.4.7", 32 }, { "8.8.4.7", "0.0.0.0", "8.8.4.7", 32 },
+		{ "8.8.4.7", "255.0.255.0", "8.8.4.7", 32 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LEN(rows); i++) {
+		struct netguard_net n = net_of(rows[i].addr, rows[i].mask);
+
+		assert_string_equal(inet_ntoa(n.addr), rows[i].net);
+		assert_int_equal(n.prefix, rows[i].prefix);
+	}
 }
 
 static void replaces_in_one_transaction(void **state)
@@ -47,7 +74,7 @@ static void replaces_in_one_transaction(void **state)
 static void too_many_addresses_do_not_fit(void **state)
 {
 	cleanup_buf struct buf b = BUF_INIT(1024);
-	static struct in_addr host[200];
+	static struct netguard_net host[200];
 
 	(void)state;
 	assert_int_equal(netguard_rules(&b, host, UNIT_LEN(host)), -1);
@@ -56,7 +83,8 @@ static void too_many_addresses_do_not_fit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fixed_ranges_and_host_addresses),
+		cmocka_unit_test(fixed_ranges_and_the_nets_of_the_host),
+		cmocka_unit_test(nets_of_interfaces),
 		cmocka_unit_test(replaces_in_one_transaction),
 		cmocka_unit_test(too_many_addresses_do_not_fit),
 	};
