@@ -127,6 +127,7 @@ static bool bears(pid_t pid, const char *name, const char *id)
 struct scan {
 	struct procs *all;
 	const char *name, *id;
+	bool found;
 };
 
 static void look_at(void *arg, pid_t pid)
@@ -138,6 +139,24 @@ static void look_at(void *arg, pid_t pid)
 		return;
 	p.hit = bears(pid, s->name, s->id);
 	add_proc(s->all, &p);
+}
+
+static void look_for(void *arg, pid_t pid)
+{
+	struct scan *s = arg;
+
+	s->found = s->found || bears(pid, s->name, s->id);
+}
+
+/* Whether there is any process to begin with. Usually not, and then only our own account's processes were read. */
+static bool is_any(const char *name, const char *id, const char *state_dir)
+{
+	struct scan s = { .name = name, .id = id };
+
+	if (leftovers_recorded(id, state_dir))
+		return true;
+	each_pid(look_for, &s);
+	return s.found;
 }
 
 static void hit_descendants(struct procs *all)
@@ -192,6 +211,8 @@ size_t leftovers_of(const char *name, const char *id, const char *state_dir, boo
 	struct scan s = { .all = &all, .name = name, .id = id };
 	size_t found = 0;
 
+	if (!is_any(name, id, state_dir))
+		return 0;
 	each_pid(look_at, &s);
 	hit_recorded(&all, id, state_dir);
 	hit_descendants(&all);
