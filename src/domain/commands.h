@@ -43,7 +43,7 @@ struct command_started {
 
 /* One round trip to the database (durable), then one to the executor.
  * ERR_INVALID "bad_field" (neither or both of command and argv, wrong types inside argv and env);
- * ERR_REFUSED "bad_command" (empty, NUL, too long), "bad_argv", "bad_cwd", "bad_env", "bad_timeout", "bad_stage", "bad_stdin";
+ * ERR_REFUSED "bad_command" (empty, too long), "bad_argv", "bad_cwd", "bad_env", "bad_timeout", "bad_stage", "bad_stdin";
  * ERR_CONFLICT "cleanup_pending", "lease_lost", "lease_required", "run_ended", "sandbox_lost", "stage_timeout"; ERR_LIMIT "too_many_commands",
  * "too_many_instances";
  * ERR_UNAVAILABLE "executor_unavailable": it was not started and never will be. ERR_UNKNOWN "outcome_unknown": it may run; the janitor settles it. */

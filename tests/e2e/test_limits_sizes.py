@@ -32,7 +32,7 @@ def test_a_long_text_with_multi_byte_characters(sh):
 
 def test_a_text_above_the_body_limit(user, warm):
     answer = user.post("/api/runs/%s/commands" % warm[0], {"command": ": " + "x" * (MIB + 10), "lease_token": warm[1]})
-    assert answer.status == 413 and answer.code
+    assert (answer.status, answer.code) == (413, "too_large")
 
 
 def test_many_arguments(sh):
@@ -92,7 +92,7 @@ def test_stdin_text_first_then_more(user, warm):
 def test_stdin_above_its_limit(user, warm):
     command = user.background(warm[0], "sleep 30", keep_stdin=True, lease_token=warm[1])
     answer = user.request("POST", "/api/commands/%s/stdin" % command["id"], bytes(65 * MIB), timeout=60)
-    assert answer.status == 413
+    assert (answer.status, answer.code) == (413, "too_large")
     user.post("/api/commands/%s/kill" % command["id"]).ok(202)
     assert user.wait_command(command["id"])["reason"] == "cancelled"
 
