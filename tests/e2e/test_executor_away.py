@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -74,6 +75,51 @@ def silent_executor(inst):
     os.kill(pid, signal.SIGSTOP)
     yield pid
     inst.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def frozen_engine(inst):
+    """No sandbox comes into being: commands for new ones are queued."""
+    pids = inst.pids("podman")
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    yield
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def queued_when_it_died(inst, user, frozen_engine):
+    """The answer to a command that was queued when the executor was killed."""
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(user.clone().post("/api/execute", {"command": "echo hi"}, timeout=60)))
+    asking.start()
+    mine = "FROM sandbox_commands WHERE user_id = (SELECT id FROM users WHERE name = '%s') AND ended_at IS NULL" % user.name
+    wait_for("it is on record", lambda: inst.value("SELECT count(*) " + mine) == 1, 10)
+    time.sleep(0.5)
+    old = inst.pids("executor")
+    inst.kill(old[0])
+    asking.join(60)
+    inst.wait_replaced("executor", old)
+    return answers[0]
+
+
+def test_a_command_queued_when_it_dies_was_not_started(inst, user, queued_when_it_died):
+    """The caller is told that it may run, and under which id; the record says that it did not, with a code that means: ask again."""
+    answer = queued_when_it_died
+    assert (answer.status, answer.code) == (503, "outcome_unknown") and answer.headers["Retry-After"], answer
+    command = answer.headers["X-Paddock-Command"]
+    for pid in inst.pids("podman"):
+        os.kill(pid, signal.SIGCONT)
+    ended = user.wait_command(command, 60)
+    assert (ended["status"], ended["reason"], ended["error"]["code"]) == ("exited", "not_started", "executor_restarted"), ended
+    with user.events(command) as stream:
+        last = list(stream.events())[-1]
+    assert (last.type, last.data["reason"], last.data["error"]["code"]) == ("exit", "not_started", "executor_restarted")
+    run = user.wait_run(ended["run_id"], 30)
+    assert (run["status"], run["error"]["code"]) == ("failed", "command_not_started")
+    inst.wait_ready(30)
+    assert user.execute("echo again")["stdout"] == "again\n"
 
 
 def test_an_executor_that_does_not_answer(inst, user, silent_executor):
