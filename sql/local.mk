@@ -9,6 +9,6 @@ dist_sql_DATA = \
 	sql/0005_stages.sql \
 	sql/0006_limits.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
-dist_check_SCRIPTS = sql/test/pgtap
+dist_check_SCRIPTS += sql/test/pgtap
 EXTRA_DIST += sql/test/rules.sql
 TESTS += sql/test/pgtap

@@ -27,10 +27,12 @@ libdomain_a_SOURCES = \
 DOMAIN_LDADD = libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
 
 # Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
+dist_check_SCRIPTS = tests/unit/test_domain_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
 DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model
 check_PROGRAMS += $(DOMAIN_TESTS)
+TESTS += tests/unit/test_domain_model_control
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
 STAND_SOURCES = tests/lib/stand.c tests/lib/stand.h
 tests_unit_test_db_SOURCES = tests/unit/test_db.c $(STAND_SOURCES)

@@ -2,7 +2,9 @@
  * that crashes, and workers and janitors that are killed at their fault points (--enable-fault). PADDOCK_MODEL_SEED and PADDOCK_MODEL_STEPS choose another walk.
  *
  * Whatever happened, afterwards: no command was started twice, no instance of a Run was alive beside another of it, every command has an end that does
- * not contradict the executor's, no instance is left, no duty is forgotten. */
+ * not contradict the executor's, no instance is left, no duty is forgotten.
+ *
+ * PADDOCK_MODEL_MUTATION names a rule to be broken first: the walk must find that out (tests/unit/test_domain_model_control). */
 #include "unit.h"
 
 #include <signal.h>
@@ -320,10 +322,39 @@ static void test_walk(void **state)
 		stand_count(&st, "SELECT count(*) FROM run_attempts"));
 }
 
+static const struct mutation {
+	const char *name, *function, *from, *to;
+} mutations[] = {
+	{ "ledger_keeps_what_is_gone", "cleanup_confirm(uuid,uuid)", "DELETE FROM instances WHERE id = p_instance AND run_id = p_run;", "" },
+	{ "ends_are_not_taken", "commands_record(json,bytea[],bytea[])", "x.status IN (''exited'', ''lost'')", "x.status = ''lost''" },
+	{ "end_without_its_attempt", "run_end(uuid,text,text,text)", "AND attempt = r.attempt AND ended_at IS NULL", "AND false" },
+	{ "end_without_clean_up", "run_end(uuid,text,text,text)", "cleanup_pending = true, cleanup_next_at = v_now,", "" },
+};
+
+/* Replaces a piece of a rule's text in the database, as if somebody had written it so. */
+static void mutate(const char *name)
+{
+	char sql[1024];
+	for (size_t i = 0; i < UNIT_LEN(mutations); i++) {
+		const struct mutation *m = &mutations[i];
+		if (!str_eq(m->name, name))
+			continue;
+		assert_int_equal(str_fmt(sql, sizeof sql, "SELECT count(*) FROM pg_get_functiondef('%s'::regprocedure) f WHERE strpos(f, '%s') > 0", m->function, m->from), 0);
+		assert_int_equal(stand_count(&st, sql), 1);
+		assert_int_equal(str_fmt(sql, sizeof sql, "DO $m$ BEGIN EXECUTE replace(pg_get_functiondef('%s'::regprocedure), '%s', '%s'); END $m$", m->function, m->from, m->to), 0);
+		free(stand_sql(&st, sql));
+		return;
+	}
+	fail_msg("there is no mutation %s", name);
+}
+
 static int up(void **state)
 {
+	const char *name = getenv("PADDOCK_MODEL_MUTATION");
 	(void)state;
 	stand_up(&st);
+	if (name)
+		mutate(name);
 	return 0;
 }
 
