@@ -37,7 +37,7 @@ struct http_peers {
 /* listen_fd becomes the http's. routes: ended by a NULL path; static. silent_ms: how long a connection may send nothing before its first request is
  * complete; one that waits for an answer or has a stream may be silent for ever, one that is kept between requests for HTTP_KEPT_S. */
 struct http *http_new(struct loop *l, int listen_fd, const struct http_peers *p, int64_t silent_ms, const struct route *routes, struct executor *x, err_t **err);
-#define HTTP_KEPT_S 150   /* longer than libcurl takes a kept connection for usable (118 s): a request never meets our closing */
+#define HTTP_KEPT_S 150   /* longer than nginx keeps its own (60 s): no request of its meets our closing */
 void http_free(struct http *h);
 unsigned http_connections(const struct http *h);
 uint64_t http_requests(const struct http *h);
