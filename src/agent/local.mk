@@ -4,6 +4,7 @@ libagent_a_SOURCES = \
 	src/agent/conn.c src/agent/conn.h \
 	src/agent/execs.c src/agent/execs.h \
 	src/agent/feed.c src/agent/feed.h \
+	src/agent/home.c src/agent/home.h \
 	src/agent/killer.c src/agent/killer.h \
 	src/agent/launch.c src/agent/launch.h \
 	src/agent/leader.c src/agent/leader.h \

@@ -13,6 +13,7 @@
 
 #include "agent/conn.h"
 #include "agent/execs.h"
+#include "agent/home.h"
 #include "agent/leader.h"
 #include "agent/poller.h"
 #include "agent/secret.h"
@@ -99,6 +100,7 @@ static void set_up(int argc, char **argv)
 	if (secret_take(environ) < 0)
 		die("PADDOCK_AGENT_TOKEN is missing or too long");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	home_give();
 	/* Fixed thresholds, so that a large frame's memory goes back to the system. */
 	mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 	mallopt(M_TRIM_THRESHOLD, 128 * 1024);

@@ -56,7 +56,7 @@ static json_t *mounts_libpod(const struct engine_config *c, const struct engine_
 	add_mount(a, "/tmp", "tmpfs", "tmpfs", strings("rw", "nosuid", "nodev", tmp, "mode=1777", NULL));
 	add_mount(a, "/var/tmp", "tmpfs", "tmpfs", strings("rw", "nosuid", "nodev", tmp, "mode=1777", NULL));
 	add_mount(a, "/run", "tmpfs", "tmpfs", strings("rw", "nosuid", "nodev", "noexec", RUN_TMPFS, "mode=755", NULL));
-	/* its owner and mode come from the image's /home/user */
+	/* the agent gives it to `user` */
 	add_mount(a, "/home/user", "tmpfs", "tmpfs", strings("rw", "nosuid", "nodev", home, NULL));
 	add_mount(a, "/home/user/workspace", "bind", s->workspace, strings("bind", "rprivate", "rw", "nosuid", "nodev", NULL));
 	add_mount(a, "/paddock/agent", "bind", c->agent, strings("bind", "rprivate", "ro", "nosuid", "nodev", NULL));
@@ -129,7 +129,7 @@ static void add_hardening_libpod(json_t *o, const struct engine_config *c)
 	json_t *log = json_object_new_object();
 
 	json_add(o, "cap_drop", strings("all", NULL));
-	json_add(o, "cap_add", strings("SETUID", "SETGID", "SETPCAP", "KILL", NULL));
+	json_add(o, "cap_add", strings("CHOWN", "SETUID", "SETGID", "SETPCAP", "KILL", NULL));
 	json_add_bool(o, "no_new_privileges", true);
 	json_add_str(o, "seccomp_profile_path", c->seccomp);
 	json_add_bool(o, "read_only_filesystem", true);
@@ -199,7 +199,7 @@ static json_t *host_config_docker(const struct engine_config *c, const struct en
 	json_add(h, "Binds", binds);
 	json_add(h, "Tmpfs", tmpfs_docker(c));
 	json_add(h, "CapDrop", strings("ALL", NULL));
-	json_add(h, "CapAdd", strings("SETUID", "SETGID", "SETPCAP", "KILL", NULL));
+	json_add(h, "CapAdd", strings("CHOWN", "SETUID", "SETGID", "SETPCAP", "KILL", NULL));
 	buf_addf(&profile, "seccomp=%s", seccomp);
 	json_add(h, "SecurityOpt", strings("no-new-privileges", buf_str(&profile), NULL));
 	json_add_bool(h, "ReadonlyRootfs", true);

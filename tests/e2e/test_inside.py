@@ -58,6 +58,11 @@ def test_capabilities_and_privileges(sh):
     assert re.search(r"^NoNewPrivs:\s*1", status, re.M) and re.search(r"^Seccomp:\s*2", status, re.M)
 
 
+def test_home_is_the_users_own(sh):
+    got = sh("stat -c '%U %G %a' ~; chmod 700 ~ && stat -c %a ~; chmod 755 ~; grep CapEff /proc/1/status")
+    assert got["stdout"].splitlines()[:3] == ["user user 755", "700", "CapEff:\t00000000000001e0"], got
+
+
 def test_no_descriptors_are_inherited(sh):
     assert sh(["/bin/ls", "/proc/self/fd"])["stdout"].split() == ["0", "1", "2", "3"]
 

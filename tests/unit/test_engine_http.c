@@ -116,7 +116,7 @@ static const struct engine_spec spec = { .name = "pdk-n-1", .instance = "1", .to
 static void libpod_spec_has_the_whole_hardening(void **state)
 {
 	static const char *const wanted[] = {
-		"\"cap_drop\":[\"all\"]", "\"cap_add\":[\"SETUID\",\"SETGID\",\"SETPCAP\",\"KILL\"]", "\"no_new_privileges\":true", "\"seccomp_profile_path\":\"/s.json\"",
+		"\"cap_drop\":[\"all\"]", "\"cap_add\":[\"CHOWN\",\"SETUID\",\"SETGID\",\"SETPCAP\",\"KILL\"]", "\"no_new_privileges\":true", "\"seccomp_profile_path\":\"/s.json\"",
 		"\"read_only_filesystem\":true", "\"userns\":{\"nsmode\":\"keep-id\",\"value\":\"uid=1000,gid=1000\"}", "\"driver\":\"none\"",
 		"\"type\":\"core\",\"soft\":0,\"hard\":0", "\"limit\":1073741824,\"swap\":1073741824", "\"pids\":{\"limit\":256}", "\"quota\":50000",
 		"\"cgroup_parent\":\"/paddock\"", "\"nsmode\":\"slirp4netns\"", "enable_ipv6=false", "\"user\":\"0:0\"", "\"io.paddock.instance\":\"1\"",
@@ -150,7 +150,7 @@ static void no_network_is_none(void **state)
 static void docker_spec(void **state)
 {
 	static const char *const wanted[] = {
-		"\"CapDrop\":[\"ALL\"]", "\"CapAdd\":[\"SETUID\",\"SETGID\",\"SETPCAP\",\"KILL\"]", "\"SecurityOpt\":[\"no-new-privileges\",\"seccomp={}\"]",
+		"\"CapDrop\":[\"ALL\"]", "\"CapAdd\":[\"CHOWN\",\"SETUID\",\"SETGID\",\"SETPCAP\",\"KILL\"]", "\"SecurityOpt\":[\"no-new-privileges\",\"seccomp={}\"]",
 		"\"ReadonlyRootfs\":true", "\"PidsLimit\":256", "\"NanoCpus\":500000000", "\"Memory\":1073741824", "\"MemorySwap\":1073741824",
 		"\"LogConfig\":{\"Type\":\"none\"}", "\"NetworkMode\":\"bridge\"", "/r/1:/paddock/run:ro",
 	};
