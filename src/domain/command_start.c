@@ -16,7 +16,7 @@
 #include "domain/executor_client.h"
 #include "domain/reports.h"
 
-#define PUT_BYTES_MAX ((2u << 20) - (64u << 10))   /* the executor takes 2 MiB; ids, record and directories need a part of it */
+#define PUT_BYTES_MAX ((4u << 20) - (64u << 10))   /* the executor takes 4 MiB; ids, record and directories need a part of it */
 #define STDIN_INLINE_MAX (256u << 10)
 #define SEND_UNTIL_MS (START_SETTLE_MS / 2)
 #define PUT_TRIES 3

@@ -4,7 +4,7 @@
 #include "executor/executor.h"
 #include "executor/res.h"
 
-#define JSON_BYTES (2u << 20)
+#define JSON_BYTES (4u << 20)
 #define SMALL_BYTES (64u << 10)
 #define STDIN_BYTES (64u << 20)   /* of one request; [executor] stdin_bytes limits the whole */
 

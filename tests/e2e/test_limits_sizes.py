@@ -11,7 +11,7 @@ from paddock import wait_for
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("size", [100, 99 * 1024, 100 * 1024 - 1, 100 * 1024, 128 * 1024, 200 * 1024, 700 * 1024])
+@pytest.mark.parametrize("size", [100, 99 * 1024, 100 * 1024 - 1, 100 * 1024, 128 * 1024, 200 * 1024, 700 * 1024, 1047000])
 def test_long_command_texts(sh, size):
     tail = "\necho \"$0\" $# end"
     command = sh(": '%s'%s" % ("x" * (size - 5 - len(tail)), tail))
@@ -28,6 +28,11 @@ def test_a_long_text_with_multi_byte_characters(sh):
     marks = "é\U0001f600" * 40000
     command = sh("printf %%s '%s' | sha256sum" % marks)
     assert command["stdout"].split()[0] == hashlib.sha256(marks.encode()).hexdigest()
+
+
+def test_a_text_of_characters_that_json_escapes(sh):
+    marks = "\x01" * 170000
+    assert sh("printf %%s '%s' | wc -c" % marks)["stdout"] == "170000\n"
 
 
 def test_a_text_above_the_body_limit(user, warm):

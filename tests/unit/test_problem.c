@@ -55,7 +55,7 @@ static void keeps_our_own_faults_in_the_log(void **state)
 
 static void knows_the_special_ones(void **state)
 {
-	cleanup_err err_t *unauthorized = NULL, *method = NULL, *type = NULL, *denied = NULL, *limit = NULL;
+	cleanup_err err_t *unauthorized = NULL, *method = NULL, *type = NULL, *denied = NULL, *limit = NULL, *fence = NULL;
 
 	(void)state;
 	err_set(&unauthorized, ERR_DENIED, "unauthorized", "no");
@@ -71,6 +71,9 @@ static void knows_the_special_ones(void **state)
 	err_set(&limit, ERR_LIMIT, "too_many_commands", "no");
 	has(answer(limit), "Status: 429 ");
 	has(answer(limit), "Retry-After: 2\r\n");
+	err_set(&fence, ERR_CONFLICT, "cleanup_pending", "no");
+	has(answer(fence), "Status: 409 ");
+	has(answer(fence), "Retry-After: 2\r\n");
 }
 
 static void every_class_has_a_status(void **state)
