@@ -16,6 +16,8 @@
 #define PIECE_MAX (128u << 10)
 #define UNSENT_MAX 4096          /* the head, or what a chunk needs around it */
 
+static const char chunk_end[] = { '\r', '\n' };
+
 enum step { STEP_ON, STEP_FULL, STEP_ASLEEP, STEP_OVER };
 
 /* --- one piece --- */
@@ -43,8 +45,8 @@ static void settle(struct request *r, size_t sent, const char *line, size_t line
 	if (done < n) {
 		r->source->back(r, n - done);
 	} else if (last) {
-		done = part_sent(&sent, 2);
-		buf_add(&r->unsent, "\r\n" + done, 2 - done);
+		done = part_sent(&sent, sizeof chunk_end);
+		buf_add(&r->unsent, chunk_end + done, sizeof chunk_end - done);
 	}
 	if (r->unsent.len == 0)
 		buf_free(&r->unsent);
@@ -64,11 +66,11 @@ static enum step send_piece(struct request *r, const char *data, size_t n)
 	}
 	last = r->chunked && n > 0 && n == r->owed;
 	struct iovec v[] = {
-		{ r->unsent.data, r->unsent.len }, { line, line_len }, { (void *)(uintptr_t)data, n }, { (void *)(uintptr_t)"\r\n", last ? 2 : 0 },
+		{ r->unsent.data, r->unsent.len }, { line, line_len }, { (void *)(uintptr_t)data, n }, { (void *)(uintptr_t)chunk_end, last ? sizeof chunk_end : 0 },
 	};
 	struct msghdr m = { .msg_iov = v, .msg_iovlen = sizeof v / sizeof *v };
 
-	all = r->unsent.len + line_len + n + (last ? 2 : 0);
+	all = r->unsent.len + line_len + n + v[3].iov_len;
 	sent = sendmsg(request_fd(r), &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR)
 		return STEP_OVER;

@@ -368,7 +368,8 @@ def test_a_raw_reader_that_stops_gets_all_that_is_kept(x, box, start):
         assert readers[-1][1].status == 200 and "X-Paddock-Truncated" not in readers[-1][1].headers
     before = rss()
     until(lambda: x.state(cid)["status"] == "exited", 60)
-    assert rss() - before < 1 << 20
+    with open(BUILD + "/tests/lib/paddock-executor-unshare", "rb") as f:
+        assert rss() - before < 1 << 20 or b"__asan_init" in f.read()   # a sanitizer keeps what was freed
     whole = b"".join(b"%07d\n" % k for k in range((5 << 20) + 1))
     for c, r in readers[:5]:
         with pytest.raises(http.client.IncompleteRead) as cut:
