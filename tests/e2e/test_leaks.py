@@ -7,10 +7,17 @@ from paddock import Proc, wait_for
 MIB = 1 << 20
 
 
+def lasting(pid):
+    """Its descriptors but for sockets: nginx keeps up to 64 connections to the executor, as many as it needed at once."""
+    return sum(not link.startswith("socket:") for link in Proc.links(pid))
+
+
 def state(inst):
     roles = inst.processes()
     ours = {role: len(pids) for role, pids in roles.items() if role not in ("podman",)}
-    fds = {role: sum(Proc.fds(p) for p in roles[role]) for role in ("executor", "master", "janitor", "worker")}
+    fds = {role: sum(lasting(p) for p in roles[role]) for role in ("executor", "master", "janitor", "worker")}
+    sockets = sum(Proc.fds(p) - lasting(p) for p in roles["executor"])
+    assert sockets < 64 + 32, "sockets of the executor: %d" % sockets
     return ours, fds, inst.memory()
 
 

@@ -420,10 +420,14 @@ class Proc:
         """What its descriptors are."""
         found = []
         try:
-            for fd in os.listdir("/proc/%d/fd" % pid):
-                found.append(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
+            names = os.listdir("/proc/%d/fd" % pid)
         except OSError:
-            pass
+            return found
+        for fd in names:
+            try:
+                found.append(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
+            except OSError:   # closed meanwhile
+                pass
         return found
 
     @staticmethod
