@@ -4,6 +4,7 @@
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "fcgi/confine.h"
@@ -32,12 +33,18 @@ static int add_forbidden(scmp_filter_ctx f)
 	return rc;
 }
 
+/* On the first argument. */
+static struct scmp_arg_cmp first(enum scmp_compare op, uint64_t a, uint64_t b)
+{
+	return (struct scmp_arg_cmp){ .arg = 0, .op = op, .datum_a = a, .datum_b = b };
+}
+
 /* Threads may be made, processes not. clone3 hides its flags; without it the C library takes clone. */
 static int add_clone(scmp_filter_ctx f)
 {
 	int rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 
-	return rc ? rc : seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+	return rc ? rc : seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, first(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
 }
 
 static bool is_useful(int family)
@@ -48,11 +55,11 @@ static bool is_useful(int family)
 /* The database and the executor, by socket; a database elsewhere. */
 static int add_sockets(scmp_filter_ctx f)
 {
-	int rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_INET6));
+	int rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, first(SCMP_CMP_GT, AF_INET6, 0));
 
 	for (int family = 0; rc == 0 && family < AF_INET6; family++)
 		if (!is_useful(family))
-			rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family));
+			rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, first(SCMP_CMP_EQ, (uint64_t)family, 0));
 	return rc;
 }
 
