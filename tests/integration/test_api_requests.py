@@ -7,6 +7,8 @@ import uuid
 import fcgi_client
 import pytest
 
+from conftest import wait_for
+
 NONE = str(uuid.UUID(int=0x0190_0000_0000_7000_8000_0000_0000_0000))
 
 
@@ -300,7 +302,7 @@ def test_health_and_metrics(api):
 def test_log_lines(api):
     rid = "log-" + NONE
     api.post("/api/runs?x=secret-in-query", {"thread_id": "secret-in-body"}, rid=rid)
-    line = [text for text in api.lines("event=request") if rid in text][0]
+    line = wait_for("the line, which goes out after the answer", lambda: [text for text in api.lines("event=request") if rid in text])[0]
     for word in ("method=POST", "path=/api/runs", "status=400", "user=ada", "op=createRun"):
         assert word in line, line
     assert re.search(r"dur_ms=\d+\.\d\d", line)
