@@ -79,7 +79,7 @@ class World:
     def spawn(self, name, argv, **kw):
         log = open("%s/%s.log" % (self.dir, name), "ab")
         environment = {**os.environ, "BENCH_PG": self.dir, "BENCH_ENGINE": self.inst.runtime + "/engine.sock", "BENCH_CONTAINER": CONTAINER,
-                       "NODE_PATH": self.dir + "/node_modules"}
+                       "NODE_PATH": self.dir + "/node_modules", "GLIBC_TUNABLES": "glibc.cpu.x86_rep_movsb_threshold=0x40000000"}   # as the instance's nginx
         self.children[name] = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, cwd=kw.pop("cwd", self.dir), **kw)
         log.close()
         return self.children[name]
