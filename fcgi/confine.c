@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sanitized.h"
 #include "base/str.h"
 
 int confine_self(err_t **err)
@@ -21,7 +22,7 @@ int confine_self(err_t **err)
 		return err_sys(err, errno, "give up new privileges");
 	if (setrlimit(RLIMIT_CORE, &none) < 0)
 		return err_sys(err, errno, "turn core dumps off");
-#ifndef __SANITIZE_ADDRESS__   /* its leak check has to look at the process */
+#if !SANITIZED   /* its leak check has to look at the process */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(err, errno, "close the memory to others");
 #endif
@@ -35,7 +36,7 @@ int confine_to_parent(int parent_pid)
 	return getppid() == parent_pid ? 0 : -1;
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#if SANITIZED
 
 int confine_child(const struct config *c, err_t **err)
 {
@@ -56,7 +57,9 @@ static const char *home(void)
 
 int confine_child(const struct config *c, err_t **err)
 {
-	const char *dirs[] = { "/etc", "/usr", "/lib", "/lib64", "/proc", "/dev", "/run/systemd/resolve", config_str(c, "paths.keys"), home(), NULL };
+	/* Those below /run are where /etc/resolv.conf may lead. */
+	const char *dirs[] = { "/etc", "/usr", "/lib", "/lib64", "/proc", "/dev", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf",
+			       config_str(c, "paths.keys"), home(), NULL };
 	char abi_text[16];
 	int abi = 0;
 

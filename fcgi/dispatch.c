@@ -62,7 +62,7 @@ void dispatch(struct call *c)
 	problem_answer(c->r, e, request_id(c->q), c->ctx->retry_after_s);
 	status = response_status(c->r);
 	if (status >= 500)
-		log_kv(status == 503 ? LOG_WARN : LOG_ERROR, "request_failed", "req", request_id(c->q), "op", c->operation, "code", err_detail(e), "err",
+		log_kv(status == 503 || status == 507 ? LOG_WARN : LOG_ERROR, "request_failed", "req", request_id(c->q), "op", c->operation, "code", err_detail(e), "err",
 		       err_message(e), NULL);
 }
 

@@ -92,7 +92,7 @@ void problem_answer(struct response *r, const err_t *e, const char *request_id, 
 	snprintf(retry, sizeof(retry), "%lld", (long long)retry_after_s);
 	if (status != 405)
 		response_drop_headers(r);
-	if (status == 503 || status == 429 || str_eq(err_detail(e), "cleanup_pending"))
+	if (status == 503 || status == 507 || status == 429 || str_eq(err_detail(e), "cleanup_pending"))
 		response_header(r, "Retry-After", retry, NULL);
 	if (status == 401)
 		response_header(r, "WWW-Authenticate", "Bearer", NULL);

@@ -16,7 +16,8 @@
 #include "fcgi/dispatch.h"
 #include "fcgi/stop.h"
 
-#define BURST 64   /* connections taken in a row, before the descriptor of the stop is looked at */
+#define BURST 64     /* connections taken in a row, */
+#define BURST_MS 50  /* and for how long, before the descriptor of the stop is looked at and the log lines go out */
 
 struct worker {
 	struct ctx ctx;
@@ -153,7 +154,9 @@ static bool wait_for_one(struct worker *w)
 static void serve_all(struct worker *w)
 {
 	while (!spent(w) && wait_for_one(w)) {
-		for (int i = 0; i < BURST && !spent(w) && take(w); i++)
+		int64_t until = clock_boot_ms() + BURST_MS;
+
+		for (int i = 0; i < BURST && !spent(w) && take(w) && clock_boot_ms() < until; i++)
 			;
 		log_flush();
 	}

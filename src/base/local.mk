@@ -11,5 +11,6 @@ libbase_a_SOURCES = \
 	src/base/log.c src/base/log.h \
 	src/base/num.c src/base/num.h \
 	src/base/rand.c src/base/rand.h \
+	src/base/sanitized.h \
 	src/base/str.c src/base/str.h \
 	src/base/utf8.c src/base/utf8.h

@@ -251,19 +251,21 @@ static void begin(struct line *l, enum log_level lvl, const char *event)
 
 static void tell_dropped(void)
 {
-	unsigned long n = dropped;
+	unsigned long n;
 	struct line l;
 	char num[24];
 
-	if (!n || !may_write())
+	if (!dropped || !may_write())
 		return;
+	log_flush();
+	n = dropped;
 	dropped = 0;
 	(void)str_fmt(num, sizeof num, "%lu", n);
 	begin(&l, LOG_WARN, "log_lines_dropped");
 	add_pair(&l, "lines", num);
 	put(&l, LOG_WARN);
 	if (dropped)
-		dropped = n;
+		dropped = n;   /* that line itself */
 }
 
 void log_kv(enum log_level lvl, const char *event, ...)

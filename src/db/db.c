@@ -129,11 +129,11 @@ static int run(struct db *d, const struct db_stmt *s, const struct db_params *p,
 int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, struct db_result **ret, err_t **err)
 {
 	static const struct db_params none;
-	int64_t deadline = clock_boot_ms() + d->statement_timeout_ms + 1000;
 	err_t *e = NULL;
 	if (!p)
 		p = &none;
 	if (d->conn && !s->writes) {
+		int64_t deadline = clock_boot_ms() + d->statement_timeout_ms + 1000;
 		if (run(d, s, p, deadline, ret, &e) == 0)
 			return 0;
 		if (d->conn || clock_boot_ms() >= deadline)
@@ -142,7 +142,7 @@ int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, s
 	}
 	if (db_connect(d, err) < 0)
 		return -1;
-	return run(d, s, p, deadline, ret, err);
+	return run(d, s, p, clock_boot_ms() + d->statement_timeout_ms + 1000, ret, err);
 }
 
 /* A db_result is a PGresult under a name that does not need libpq's header. */

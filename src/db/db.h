@@ -2,7 +2,7 @@
  *
  * A connection makes itself when it is needed, and again after it broke, with a bounded back-off; meanwhile calls fail at once with
  * ERR_UNAVAILABLE "database_unavailable". Every call has a deadline (connect_timeout_ms, statement_timeout_ms and a second). Statements are prepared, each
- * is a transaction of its own and durable when it succeeded.
+ * is a transaction of its own and durable when it succeeded. One that reads is sent once more when a connection from before breaks under it.
  *
  * Errors of a statement: ERR_UNAVAILABLE (nothing was done), ERR_UNKNOWN "outcome_unknown" (a writing statement whose answer was lost),
  * ERR_EXISTS (unique violation), ERR_BUSY (deadlock, serialisation: nothing was done, try again), ERR_INTERNAL. Not for use by several threads. */

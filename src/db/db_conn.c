@@ -83,12 +83,11 @@ static int poll_connect(PGconn *c, int64_t deadline, err_t **err)
 	return 0;
 }
 
-/* Plans are made once, for any value; and with index scans only, for one that was made while a table was small must not become a scan of a large one. */
+/* Index scans only: a plan made while a table was small is kept by the session, and must not become a scan of a large one. */
 static PGconn *start_connect(const struct db *d)
 {
 	char options[256];
-	if (str_fmt(options, sizeof options, "-c statement_timeout=%lld -c TimeZone=UTC -c DateStyle=ISO -c jit=off -c enable_seqscan=off "
-			"-c plan_cache_mode=force_generic_plan",
+	if (str_fmt(options, sizeof options, "-c statement_timeout=%lld -c TimeZone=UTC -c DateStyle=ISO -c jit=off -c enable_seqscan=off",
 			(long long)d->statement_timeout_ms) < 0)
 		return NULL;
 	const char *keys[] = { "dbname", "options", "client_encoding", "fallback_application_name", d->user ? "user" : NULL, NULL };

@@ -84,7 +84,7 @@ def test_the_limit_on_sandboxes_is_exact(inst, sixteen_workers):
     def ask():
         client = user.clone()
         began.wait()
-        answer = client.post("/api/execute", {"command": "sleep 4", "timeout_ms": 60000}, timeout=60)
+        answer = client.post("/api/execute", {"command": "sleep 25", "timeout_ms": 60000}, timeout=60)
         with lock:
             answers.append(answer)
     threads = [threading.Thread(target=ask) for _ in range(12)]

@@ -4,16 +4,9 @@
 
 #include <stdbool.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FAILALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FAILALLOC 0
-#endif
-#endif
-#ifndef FAILALLOC
-#define FAILALLOC 1
-#endif
+#include "base/sanitized.h"
+
+#define FAILALLOC (!SANITIZED)
 
 void failalloc_arm(long nth);    /* the nth allocation from now on fails, and only that one; 1 is the next */
 void failalloc_only_from(const char *object);   /* counts those asked for by this program or library alone; NULL: all */

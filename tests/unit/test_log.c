@@ -123,6 +123,22 @@ static void nobody_waits_for_the_reader(void **state)
 	close(fds[1]);
 }
 
+static void read_all(char *dst, size_t size)
+{
+	ssize_t n = read(reader, dst, size - 1);
+
+	assert_true(n > 0);
+	dst[n] = '\0';
+}
+
+static void assert_in_order(const char *text, const char *one, const char *other)
+{
+	const char *a = strstr(text, one);
+
+	assert_non_null(a);
+	assert_non_null(strstr(a, other));
+}
+
 /* One write for many lines: none before, all in order, and at once with a line that matters. */
 static void held_lines_go_out_together(void **state)
 {
@@ -136,18 +152,18 @@ static void held_lines_go_out_together(void **state)
 	log_kv(LOG_INFO, "second", NULL);
 	assert_true(read(reader, all, sizeof(all)) < 0);
 	log_flush();
-	all[read(reader, all, sizeof(all) - 1)] = '\0';
-	assert_true(strstr(all, "event=first\n") < strstr(all, "event=second\n"));
+	read_all(all, sizeof(all));
+	assert_in_order(all, "event=first\n", "event=second\n");
 	log_flush();
 	assert_true(read(reader, all, sizeof(all)) < 0);
 	log_kv(LOG_INFO, "third", NULL);
 	log_kv(LOG_WARN, "fourth", NULL);
-	all[read(reader, all, sizeof(all) - 1)] = '\0';
-	assert_true(strstr(all, "event=third\n") < strstr(all, "event=fourth\n"));
+	read_all(all, sizeof(all));
+	assert_in_order(all, "event=third\n", "event=fourth\n");
 	for (int i = 0; i < 5; i++)
 		log_kv(LOG_INFO, "long", "k", big, NULL);
 	log_flush();
-	all[read(reader, all, sizeof(all) - 1)] = '\0';
+	read_all(all, sizeof(all));
 	for (int i = 0; i < 5; i++, at++)
 		assert_non_null(at = strstr(at, "event=long"));
 	assert_null(strstr(at, "event=long"));
