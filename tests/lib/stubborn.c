@@ -168,8 +168,11 @@ static void vfork_chains(void)
 		spawn(flee_vfork);
 }
 
+#define FUSE_MS 100   /* the parent says "ready" before it gets no time any more */
+
 static void explode(void)
 {
+	nap_ms(FUSE_MS);
 	for (;;) {
 		if (fork() == 0)
 			setsid();
@@ -183,6 +186,7 @@ static void bomb(void)
 
 static void explode_and_flee(void)
 {
+	nap_ms(FUSE_MS);
 	for (;;) {
 		pid_t p = fork();
 		if (p > 0 && (rand() & 1))
