@@ -31,7 +31,7 @@ static void log_keep(struct command *c)
 
 int command_log_take(struct command *c)
 {
-	if (c->ended && c->log_fd >= 0)
+	if (!c->live && c->log_fd >= 0)
 		c->cs->n_logs--;
 	return steal_fd(&c->log_fd);
 }
@@ -45,6 +45,8 @@ static void log_close(struct command *c)
 }
 
 /* --- the command --- */
+
+static void on_again(void *arg);
 
 static void live_free(struct live *v)
 {
@@ -98,7 +100,11 @@ struct command *command_new(struct commands *cs, unsigned slot, const struct ste
 	c->live = v;
 	c->ended = false;
 	c->report.version = 1;
-	v->o = spec ? journal_output_fresh(cs->journal, st, err) : journal_output(cs->journal, st, err);
+	v->again = loop_timer_new(cs->loop, on_again, c);
+	if (!v->again)
+		err_set(err, ERR_NO_MEMORY, NULL, "command %s", st->cid);
+	else
+		v->o = spec ? journal_output_fresh(cs->journal, st, err) : journal_output(cs->journal, st, err);
 	if (!v->o) {
 		command_free(c);
 		return NULL;
@@ -112,8 +118,8 @@ void command_free(struct command *c)
 {
 	if (c->live && !list_empty(&c->live->node))
 		c->cs->n_open--;
-	live_free(c->live);
 	log_close(c);
+	live_free(c->live);
 	report_drop(c->cs->reports, &c->report);
 	idmap_del(&c->cs->map, &c->node);
 	free(c->record);
@@ -159,14 +165,23 @@ static void settle(struct command *c)
 	report_now(c->cs->reports, &c->report);
 }
 
+/* With the reserve, if need be, and at once: others want that room, too. */
+static int journal_end(struct command *c, err_t **err)
+{
+	cleanup_err err_t *e = NULL;
+
+	if (steps_end(c->log_fd, &c->st, &c->live->end, &e) == 0 ||
+	    (err_code(e) == ERR_NO_SPACE && journal_open_reserve(c->cs->journal) && steps_end(c->log_fd, &c->st, &c->live->end, NULL) == 0))
+		return 0;
+	return err_move(err, steal_ptr(&e));
+}
+
 static void write_end(struct command *c)
 {
 	struct live *v = c->live;
 	cleanup_err err_t *e = NULL;
 
-	if (steps_end(c->log_fd, &c->st, &v->end, &e) < 0) {
-		if (err_code(e) == ERR_NO_SPACE)
-			(void)journal_open_reserve(c->cs->journal);
+	if (journal_end(c, &e) < 0) {
 		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
 		c->st.ended = false;
 		loop_timer_set(v->again, END_RETRY_MS);
@@ -177,10 +192,7 @@ static void write_end(struct command *c)
 	pump_free(v->pump);   /* what background children write from now on is the agent's to drop */
 	v->pump = NULL;
 	output_tell(v->o);
-	if (v->again)
-		loop_timer_now(v->again);   /* behind the answers that are due now */
-	else
-		settle(c);
+	loop_timer_now(v->again);   /* behind the answers that are due now */
 }
 
 static void on_again(void *arg)
@@ -208,7 +220,6 @@ static void finish(struct command *c, const struct outcome *end)
 		v->end.bytes[s] = output_bytes(v->o, (enum output_stream)s);
 		v->end.truncated[s] = output_truncated(v->o, (enum output_stream)s);
 	}
-	v->again = loop_timer_new(c->cs->loop, on_again, c);
 	write_end(c);
 }
 

@@ -43,7 +43,7 @@ struct command {
 	char *record;              /* as it came, when it is small; else NULL: it is read from the journal */
 	struct report report;
 	bool ended;
-	struct live *live;         /* NULL when it has ended */
+	struct live *live;         /* NULL when its end is settled */
 };
 
 enum { COMMAND_VERSION_STARTED = 2, COMMAND_VERSION_ENDED = 3 };

@@ -80,11 +80,11 @@ void commands_ack(struct commands *cs, const char *cid, uint64_t version)
 	if (!c || c->report.version != version)
 		return;
 	report_drop(cs->reports, &c->report);
-	if (!c->ended)
-		return;
+	if (c->live)
+		return;   /* it was the start's; an end that is not settled has not been reported */
 	if (journal_ack(cs->journal, &c->st, c->slot, command_log_take(c), &e) < 0) {
 		log_kv(LOG_ERROR, "command_ack_not_written", "command", cid, "err", err_message(e), NULL);
-		report_now(cs->reports, &c->report);
+		report_later(cs->reports, &c->report);
 		return;
 	}
 	command_free(c);

@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import itertools
+import json
 import os
 import random
 import resource
@@ -548,6 +549,28 @@ def test_a_long_command_is_reported_running(x, box):
     cid, _ = x.put(box, "sleep 1")
     until(lambda: any(i["kind"] == "command" and i["command"]["id"] == cid and i["command"]["status"] == "running"
                       for i in x.call("GET", "/v1/reports?limit=500").json["items"]))
+
+
+def test_the_acknowledgement_of_a_start_is_not_that_of_the_end(own):
+    """Both are there at once: the agent's word that the command has ended, and an acknowledgement that was on its way."""
+    x = own()
+    iid = str(uuid.uuid4())
+    cid, _ = x.put(iid, "sleep 0.5; exit 4")
+    until(lambda: any(i["key"] == "c:%s:2" % cid for i in x.call("GET", "/v1/reports?limit=500").json["items"]))
+    c, waiter = x.connection(), x.connection()
+    c.request("GET", "/healthz")
+    c.getresponse().read()
+    waiter.request("GET", "/v1/commands/%s/result" % cid)
+    time.sleep(0.1)
+    x.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.8)
+    c.request("POST", "/v1/reports/ack", json.dumps({"keys": ["c:%s:2" % cid]}))
+    x.process.send_signal(signal.SIGCONT)
+    assert c.getresponse().status == 204
+    c.close()
+    assert json.loads(waiter.getresponse().read())["exit_code"] == 4
+    waiter.close()
+    until(lambda: any(i["key"] == "c:%s:3" % cid for i in x.call("GET", "/v1/reports?limit=500").json["items"]))
 
 
 def test_retention(own):
