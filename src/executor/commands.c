@@ -24,6 +24,8 @@ static void recover(void *arg, unsigned slot, const struct steps *s)
 	int fd;
 
 	if (s->ended) {
+		if (s->stdin_open)
+			journal_spool_remove(cs->journal, s->cid);
 		c = command_new_ended(cs, slot, s, &e);
 		if (c)
 			report_now(cs->reports, &c->report);

@@ -646,6 +646,18 @@ def test_a_queued_command_survives_as_not_started(own):
     assert x.call("GET", "/v1/commands/%s/result" % cid).json["reason"] == "cancelled"
 
 
+def test_a_spool_does_not_outlive_its_command(own):
+    x = own()
+    cid = x.run(str(uuid.uuid4()), "cat", stdin="text").json["id"]
+    until(lambda: any(i["key"] == "c:%s:3" % cid for i in x.call("GET", "/v1/reports").json["items"]))
+    x.kill()
+    spool = "%s/state/output/%s.in" % (x.root, cid)
+    with open(spool, "w", encoding="utf-8") as f:   # as if it had been killed between the end and what is done then
+        f.write("text")
+    x.start()
+    assert x.state(cid)["stdout_bytes"] == 4 and not os.path.exists(spool)
+
+
 STREAM = """
 import os, random, sys, time
 r = random.Random(7)
