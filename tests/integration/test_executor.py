@@ -235,7 +235,7 @@ def test_bad_requests(x):
     assert x.call("PUT", "/v1/commands/x", {}).status == 404
     assert x.call("GET", "/nothing").status == 404
     assert x.call("POST", "/healthz", "").status == 405
-    assert x.call("PUT", "/v1/commands/" + str(uuid.uuid4()), "x" * (3 << 20)).status == 413
+    assert x.call("PUT", "/v1/commands/" + str(uuid.uuid4()), "x" * (5 << 20)).status == 413
     assert x.call("PUT", "/v1/commands/" + str(uuid.uuid4()), {"instance": str(uuid.uuid4()), "command": "true", "timeout_ms": 1}).json["code"] == "instance_not_found"
 
 
