@@ -51,17 +51,28 @@ static int grow(struct dues *d)
 	return 0;
 }
 
-int dues_note(struct dues *d, const char name[ARCHIVE_NAME], int64_t acked_ms, int64_t next_ms)
+int dues_note(struct dues *d, const char name[ARCHIVE_NAME], int64_t acked_ms, int64_t next_ms, bool outputs)
 {
 	uint64_t file = number_of(name);
 	struct due *old = recent(d, file);
+	bool bare = !outputs && (!old || old->bare);
 
 	if (!old && d->n == d->alloc && grow(d) < 0)
 		return -1;
 	if (!old)
 		old = &d->items[d->n++];
-	*old = (struct due){ .file = file, .acked_ms = acked_ms, .next_ms = next_ms };
+	*old = (struct due){ .file = file, .bare = bare, .acked_ms = acked_ms, .next_ms = next_ms };
 	return 0;
+}
+
+bool dues_has(const struct dues *d, const char name[ARCHIVE_NAME])
+{
+	uint64_t file = number_of(name);
+
+	for (size_t i = d->n; i > 0; i--)
+		if (d->items[i - 1].file == file)
+			return true;
+	return false;
 }
 
 void dues_move_last(struct dues *d, size_t i, int64_t acked_ms, int64_t next_ms)

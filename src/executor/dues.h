@@ -12,7 +12,7 @@
 
 struct due {
 	uint64_t file : 40;   /* its name's ten digits */
-	uint64_t bare : 1;    /* the outputs of its commands are removed, their logs are there */
+	uint64_t bare : 1;    /* its commands have no outputs, or no more; their logs are there */
 	uint64_t dead : 1;    /* to be taken out */
 	int64_t acked_ms;     /* wall time of the last acknowledgement */
 	int64_t next_ms;      /* wall time of the next look */
@@ -24,8 +24,9 @@ struct dues {
 };
 
 void dues_free(struct dues *d);
-/* Something was added to the file: it is the youngest one from now on. -1: out of memory. */
-int dues_note(struct dues *d, const char name[ARCHIVE_NAME], int64_t acked_ms, int64_t next_ms);
+/* Something was added to the file, with outputs or not: it is the youngest one from now on. -1: out of memory. */
+int dues_note(struct dues *d, const char name[ARCHIVE_NAME], int64_t acked_ms, int64_t next_ms, bool outputs);
+bool dues_has(const struct dues *d, const char name[ARCHIVE_NAME]);   /* the dead are counted; looks at all items */
 /* Item i was acknowledged later than was known: goes behind all others. */
 void dues_move_last(struct dues *d, size_t i, int64_t acked_ms, int64_t next_ms);
 void dues_sort(struct dues *d);        /* by acked_ms */

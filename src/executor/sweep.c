@@ -32,6 +32,7 @@ struct sweep {
 	struct dues dues;
 	size_t at_due;              /* of the pass that goes on */
 	DIR *walk;                  /* at start */
+	int64_t since_ms;           /* wall time of the start, or a little before it */
 	uint64_t bytes, wanted, early;
 	int64_t armed_ms;           /* wall time that the timer is set to; 0: at work, INT64_MAX: not set */
 	/* The file of the archive that is being removed or made bare, or -1, its name, and the place of its next entry. */
@@ -294,21 +295,27 @@ static bool give(struct sweep *s)
 
 /* --- the walk at start --- */
 
+/* It was made or added to since the start, and counted then. */
+static bool is_known(const struct sweep *s, const char *name, const struct stat *st)
+{
+	return mtime_ms(st) >= s->since_ms && dues_has(&s->dues, name);
+}
+
 /* Counts what the commands of the file hold and notes it. */
 static void take_up(struct sweep *s, const char *name)
 {
 	cleanup_close int fd = openat(s->acked_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char cid[ID_SIZE];
 	struct stat st;
-	uint64_t at = 0;
+	uint64_t at = 0, outs = 0;
 	size_t n;
 
-	if (!archive_is_name(name) || fd < 0 || fstat(fd, &st) < 0)
+	if (!archive_is_name(name) || fd < 0 || fstat(fd, &st) < 0 || is_known(s, name, &st))
 		return;
-	s->bytes += (uint64_t)st.st_size;
 	while (archive_next(fd, &at, cid, &n) == 1)
-		s->bytes += size_of_outputs(s, cid);
-	if (dues_note(&s->dues, name, mtime_ms(&st), mtime_ms(&st) + s->policy.keep_ms) < 0)
+		outs += size_of_outputs(s, cid);
+	s->bytes += (uint64_t)st.st_size + outs;
+	if (dues_note(&s->dues, name, mtime_ms(&st), mtime_ms(&st) + s->policy.keep_ms, outs > 0) < 0)
 		log_kv(LOG_ERROR, "journal_entry_not_noted", "name", name, NULL);   /* the next executor finds it */
 }
 
@@ -352,13 +359,13 @@ static void on_timer(void *arg)
 	if (s->walk)
 		walk_some(s);
 	if (s->fd < 0)
-		more = give(s) || pass(s);
+		more = (!s->walk && give(s)) || pass(s);   /* which one is the oldest is known when all are */
 	else
 		more = true;
 	if (s->fd >= 0)
 		remove_some(s);
 	if (s->walk || more || (s->wanted > 0 && oldest(s) != SIZE_MAX))
-		work_in(s, TURN_MS);
+		work_in(s, s->walk && s->wanted > 0 ? 0 : TURN_MS);
 	else
 		rest_until(s, dues_next_ms(&s->dues));
 }
@@ -369,8 +376,8 @@ void sweep_acked(struct sweep *s, const char *cid, uint64_t log_bytes, bool has_
 	int64_t now = clock_wall_ms();
 
 	archive_name(name, cid);
-	s->bytes += log_bytes + (has_output ? size_of_outputs(s, cid) : 0);
-	if (dues_note(&s->dues, name, now, now + s->policy.keep_ms) < 0)
+	s->bytes += ARCHIVE_HEADER + log_bytes + (has_output ? size_of_outputs(s, cid) : 0);
+	if (dues_note(&s->dues, name, now, now + s->policy.keep_ms, has_output) < 0)
 		log_kv(LOG_ERROR, "journal_entry_not_noted", "name", name, NULL);
 	else if (now + s->policy.keep_ms < s->armed_ms)
 		rest_until(s, now + s->policy.keep_ms);
@@ -378,10 +385,8 @@ void sweep_acked(struct sweep *s, const char *cid, uint64_t log_bytes, bool has_
 
 void sweep_want(struct sweep *s, uint64_t bytes)
 {
-	bool idle = s->wanted == 0;
-
 	s->wanted = bytes;
-	if (bytes > 0 && idle && !s->walk)
+	if (bytes > 0 && s->armed_ms != 0 && oldest(s) != SIZE_MAX)
 		work_in(s, 0);
 }
 
@@ -429,6 +434,7 @@ struct sweep *sweep_new(struct loop *l, struct archive *a, int acked_fd, int out
 		sweep_free(s);
 		return NULL;
 	}
+	s->since_ms = clock_wall_ms() - PAUSE_MS;
 	work_in(s, TURN_MS);
 	return s;
 }

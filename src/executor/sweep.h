@@ -10,7 +10,6 @@
 #include "core/loop.h"
 
 struct archive;
-struct archive;
 struct sweep;
 struct journal_policy;
 

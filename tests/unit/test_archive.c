@@ -219,7 +219,7 @@ static void note(struct dues *d, unsigned file, int64_t acked)
 	char name[ARCHIVE_NAME];
 
 	snprintf(name, sizeof name, "%08x-%02x", 0x01900000 + file / 256, file % 256);
-	assert_int_equal(dues_note(d, name, acked, acked + 1000), 0);
+	assert_int_equal(dues_note(d, name, acked, acked + 1000, true), 0);
 }
 
 static void in_the_order_of_their_last_acknowledgement(void **state)
@@ -313,6 +313,35 @@ static void on_look(void *arg)
 		loop_timer_set(world.timer, 5);
 }
 
+static void open_world(char path[128], const struct journal_policy *p)
+{
+	world.added = world.done = false;
+	world.rounds = 0;
+	world.dir = scratch_dir(path);
+	world.loop = loop_new(NULL);
+	world.archive = archive_new(world.dir, NULL);
+	world.sweep = sweep_new(world.loop, world.archive, world.dir, world.dir, p, NULL);
+	assert_non_null(world.sweep);
+}
+
+static void run_world(void (*look)(void *arg))
+{
+	world.timer = loop_timer_new(world.loop, look, NULL);
+	loop_timer_set(world.timer, 5);
+	loop_run(world.loop, NULL);
+	loop_timer_free(world.timer);
+	assert_true(world.done);
+}
+
+static void close_world(const char *path)
+{
+	sweep_free(world.sweep);
+	archive_free(world.archive);
+	loop_free(world.loop);
+	close(world.dir);
+	assert_int_equal(io_remove_tree(AT_FDCWD, path, NULL), 0);
+}
+
 /* A large output takes several turns to remove; what is acknowledged meanwhile, in the same file, is not removed with it. */
 static void added_while_the_file_is_removed(void **state)
 {
@@ -320,27 +349,76 @@ static void added_while_the_file_is_removed(void **state)
 	char path[128], id[ID_SIZE];
 
 	(void)state;
-	world.dir = scratch_dir(path);
-	world.loop = loop_new(NULL);
-	world.archive = archive_new(world.dir, NULL);
-	world.sweep = sweep_new(world.loop, world.archive, world.dir, world.dir, &p, NULL);
-	assert_non_null(world.sweep);
+	open_world(path, &p);
 	acknowledge(0, (off_t)200 << 20);
-	world.timer = loop_timer_new(world.loop, on_look, NULL);
-	loop_timer_set(world.timer, 5);
-	loop_run(world.loop, NULL);
-	assert_true(world.done);
-	loop_timer_set(world.timer, -1);
+	run_world(on_look);
 	id_of(id, "0190cccc-0101", 1);
 	assert_true(archive_has(world.archive, id));
 	assert_int_equal(output_size_of(1), 1);
 	assert_int_equal(faccessat(world.dir, "0190cccc-01", F_OK, 0), 0);
-	loop_timer_free(world.timer);
-	sweep_free(world.sweep);
-	archive_free(world.archive);
-	loop_free(world.loop);
-	close(world.dir);
-	assert_int_equal(io_remove_tree(AT_FDCWD, path, NULL), 0);
+	close_world(path);
+}
+
+/* The first output is given and is not enough; the second one comes when the sweep rests. */
+static void on_dry(void *arg)
+{
+	char id[ID_SIZE];
+
+	(void)arg;
+	if (!world.added && !sweep_can_give(world.sweep) && ++world.rounds > 20) {
+		id_of(id, "0190dddd-0101", 0);
+		sweep_acked(world.sweep, id, 4, false);
+		assert_false(sweep_can_give(world.sweep));   /* it wrote nothing */
+		acknowledge(1, 1);
+		assert_true(sweep_can_give(world.sweep));
+		sweep_want(world.sweep, UINT64_C(1) << 30);
+		world.added = true;
+		world.rounds = 0;
+	}
+	world.done = world.added && output_size_of(1) < 0;
+	if (world.done || (world.added && ++world.rounds > 200))
+		loop_stop(world.loop);
+	else
+		loop_timer_set(world.timer, 5);
+}
+
+static void wakes_when_there_is_something_to_give(void **state)
+{
+	struct journal_policy p = { .keep_ms = 3600000, .keep_max_ms = 3600000, .instance_gone = always_gone };
+	char path[128];
+
+	(void)state;
+	open_world(path, &p);
+	acknowledge(0, 1);
+	sweep_want(world.sweep, UINT64_C(1) << 30);
+	run_world(on_dry);
+	close_world(path);
+}
+
+/* What is acknowledged while the directory is walked is not counted twice. */
+static void on_walked(void *arg)
+{
+	(void)arg;
+	world.done = ++world.rounds > 40;
+	if (world.done)
+		loop_stop(world.loop);
+	else
+		loop_timer_set(world.timer, 5);
+}
+
+static void counted_once(void **state)
+{
+	struct journal_policy p = { .keep_ms = 3600000, .keep_max_ms = 3600000, .instance_gone = always_gone };
+	char path[128];
+
+	(void)state;
+	open_world(path, &p);
+	acknowledge(0, 0);
+	acknowledge(1, 0);
+	assert_int_equal(sweep_bytes(world.sweep), 2 * (4 + ARCHIVE_HEADER));
+	run_world(on_walked);
+	assert_int_equal(sweep_bytes(world.sweep), 2 * (4 + ARCHIVE_HEADER));
+	close_world(path);
 }
 
 int main(void)
@@ -349,6 +427,7 @@ int main(void)
 		cmocka_unit_test(added_and_found), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(beyond_what_is_known),
 		cmocka_unit_test(slots_come_back_empty),
 		cmocka_unit_test(in_the_order_of_their_last_acknowledgement), cmocka_unit_test(added_while_the_file_is_removed),
+		cmocka_unit_test(wakes_when_there_is_something_to_give), cmocka_unit_test(counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
