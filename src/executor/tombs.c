@@ -231,17 +231,19 @@ void tombs_free(struct tombs *t)
 	free(t);
 }
 
-/* The part that takes what is gone now. A clock that was set back makes a new one. */
+/* The part that takes what was gone then: a new one begins at a multiple of a part's length, so that there are few of them in whatever order the
+ * ids come, and when the clock was set back. */
 static struct part *part_for(struct tombs *t, int64_t now_ms)
 {
-	struct part *p = list_empty(&t->parts) ? NULL : list_entry(t->parts.next, struct part, node);
+	int64_t ms = t->keep_ms / PARTS < 1000 ? 1000 : t->keep_ms / PARTS, s = ms / 1000;
 
-	if (p && now_ms >= p->start_s * 1000 && now_ms - p->start_s * 1000 < t->keep_ms / PARTS)
-		return p;
-	list_for_each(n, &t->parts)
-		if (list_entry(n, struct part, node)->start_s == now_ms / 1000)
-			return list_entry(n, struct part, node);
-	return part_new(t, now_ms / 1000);
+	list_for_each(n, &t->parts) {
+		struct part *p = list_entry(n, struct part, node);
+
+		if (now_ms >= p->start_s * 1000 && now_ms - p->start_s * 1000 < ms)
+			return p;
+	}
+	return part_new(t, now_ms / 1000 / s * s);
 }
 
 /* Each line at its place: what a torn one left there is written over. */

@@ -145,6 +145,21 @@ static void a_clock_that_is_set_back(void **state)
 	tombs_free(t);
 }
 
+static void in_any_order_there_are_few_files(void **state)
+{
+	struct tombs *t = tombs_open(dir_fd, KEEP, NULL);
+	int64_t first = 0;
+
+	(void)state;
+	add(t, 1000, T0 + 3000000);
+	for (unsigned i = 0; i < 600; i++)
+		add(t, i, T0 + 2000000 - i * 1000);
+	for (unsigned i = 0; i < 600; i++)
+		assert_true(has(t, i));
+	assert_true(count_files(&first) <= 8);
+	tombs_free(t);
+}
+
 static void there_must_be_a_directory(void **state)
 {
 	err_t *err = NULL;
@@ -163,7 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(found_after_a_restart_and_forgotten_in_time), CASE(a_torn_line_is_written_over), CASE(a_clock_that_is_set_back),
-		CASE(there_must_be_a_directory),
+		CASE(in_any_order_there_are_few_files), CASE(there_must_be_a_directory),
 	};
 
 	log_init("test", LOG_ERROR);
