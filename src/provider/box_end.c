@@ -126,12 +126,13 @@ static void confirm_processes(struct box *b)
 	bool kill = b->deadline_ms - now < REMOVE_MS - GRACE_MS;
 
 	if (leftovers_of(b->name, b->container, b->p->runtime_state, kill) > 0) {
-		loop_timer_set(b->timer, LOOK_AGAIN_MS);
 		if (now > b->deadline_ms) {
 			cleanup_err err_t *err = NULL;
 
 			err_set(&err, ERR_BUSY, "leftovers", "processes of the container do not end");
 			box_retry(b, err);
+		} else {
+			loop_timer_set(b->timer, LOOK_AGAIN_MS);
 		}
 	} else if (b->unsure_until_ms > now) {
 		/* a create whose answer was lost may still come true: absence counts only afterwards */
