@@ -78,7 +78,7 @@ static void run(struct http *h)
 	do {
 		h->resumed = false;
 		MHD_run(h->daemon);
-		http_streams_turn(h);
+		http_streams_turn(h, TURN_US);
 		due = h->resumed || !list_empty(&h->ready) ? 0 : MHD_get_timeout(h->daemon, &ms) == MHD_YES ? (int64_t)ms : -1;
 	} while (due == 0 && clock_boot_us() < until_us);
 	if (due != armed)

@@ -67,7 +67,7 @@ void request_on_time(void *arg);                   /* the timer of a doze */
 bool request_peer_gone(const struct request *r);   /* a suspended connection does not see its peer's end by itself */
 void http_soon(struct http *h);                    /* another turn, as soon as the loop can */
 
-void http_streams_turn(struct http *h);            /* one piece of each ready stream */
+void http_streams_turn(struct http *h, int64_t us);   /* one piece of each ready stream; those that are left after so long wait for the next turn */
 void http_stream_ready(struct request *r);
 void http_stream_end(struct request *r);           /* the library then closes the connection */
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "executor/http_priv.h"
 
 #define PIECE_MAX (128u << 10)
@@ -48,7 +49,7 @@ static void settle(struct request *r, size_t sent, const char *line, size_t line
 		done = part_sent(&sent, sizeof chunk_end);
 		buf_add(&r->unsent, chunk_end + done, sizeof chunk_end - done);
 	}
-	if (r->unsent.len == 0)
+	if (r->unsent.len == 0 && !buf_failed(&r->unsent))
 		buf_free(&r->unsent);
 }
 
@@ -148,16 +149,17 @@ void http_stream_ready(struct request *r)
 	http_soon(r->http);
 }
 
-void http_streams_turn(struct http *h)
+void http_streams_turn(struct http *h, int64_t us)
 {
 	struct list *last = h->ready.prev;
 	bool more = !list_empty(&h->ready);
+	int64_t until_us = more ? clock_boot_us() + us : 0;
 
 	while (more) {
 		struct request *r = list_entry(h->ready.next, struct request, sleeping);
 		enum step s;
 
-		more = &r->sleeping != last;
+		more = &r->sleeping != last && clock_boot_us() < until_us;
 		list_del(&r->sleeping);
 		s = step(r);
 		if (s == STEP_FULL)
