@@ -69,8 +69,9 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **socket_con
 /* --- the daemon on the loop --- */
 
 /* Each ready connection and stream is moved by one step, several times in a turn of the loop; bounded in time so that pipes and agents are not kept waiting. */
-static void run(struct http *h)
+static void run(void *arg)
 {
+	struct http *h = arg;
 	int64_t until_us = clock_boot_us() + TURN_US, due = -1, armed = h->due;
 	MHD_UNSIGNED_LONG_LONG ms;
 
@@ -102,12 +103,7 @@ static void on_ready(void *arg, int fd, int events)
 	run(arg);
 }
 
-static void on_entered_all(void *arg)
-{
-	run(arg);
-}
-
-static const struct gate_events gate_events = { is_wanted, on_entered, on_entered_all };
+static const struct gate_events gate_events = { is_wanted, on_entered, run };
 
 static void on_timer(void *arg)
 {

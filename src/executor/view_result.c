@@ -18,8 +18,9 @@ struct result {
 	struct output *o;
 	struct watch watch;
 	struct buf out;
-	size_t sent;
+	size_t sent;               /* of out */
 	bool made;
+	bool spaced;               /* a space went out; a sleep is next */
 };
 
 static void on_change(struct watch *w)
@@ -65,16 +66,12 @@ static ssize_t result_read(struct request *r, size_t max, const char **ret)
 	size_t n;
 
 	if (!s->made && !is_over(s)) {
-		if (s->sent++ % 2)   /* a space, then a sleep, in turn */
-			return 0;
+		s->spaced = !s->spaced;
 		*ret = " ";
-		return 1;
+		return s->spaced ? 1 : 0;
 	}
-	if (!s->made) {
-		s->sent = 0;
-		if (make(s) < 0)
-			return HTTP_STREAM_BROKEN;
-	}
+	if (!s->made && make(s) < 0)
+		return HTTP_STREAM_BROKEN;
 	n = s->out.len - s->sent < max ? s->out.len - s->sent : max;
 	if (n == 0)
 		return HTTP_STREAM_END;
@@ -87,7 +84,10 @@ static void result_back(struct request *r, size_t n)
 {
 	struct result *s = request_state(r);
 
-	s->sent -= n;
+	if (s->made)
+		s->sent -= n;
+	else
+		s->spaced = false;
 }
 
 static const struct http_source result_source = { result_read, result_back };

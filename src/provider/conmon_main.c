@@ -39,7 +39,7 @@ static bool is_exit_option(const char *arg)
 int main(int argc, char **argv)
 {
 	bool ours = is_ours(argc, argv);
-	int n = 0;
+	int n = 0, why = ENOENT;
 
 	for (int i = 0; i < argc; i++) {
 		if (ours && is_exit_option(argv[i]) && i + 1 < argc)
@@ -49,7 +49,8 @@ int main(int argc, char **argv)
 	}
 	argv[n] = NULL;
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		execv(places[i], argv);
-	dprintf(2, "paddock-conmon: conmon: %s\n", strerror(errno));
+		if (execv(places[i], argv) < 0 && errno != ENOENT && why == ENOENT)
+			why = errno;   /* that of one that is there says more */
+	dprintf(2, "paddock-conmon: conmon: %s\n", strerror(why));
 	return 127;
 }
