@@ -117,7 +117,8 @@ static void space_metrics(struct executor *x, struct buf *b)
 	metric(b, "journal_held_bytes", "gauge", "Output of commands that are not acknowledged.", f.held);
 	metric(b, "journal_acknowledged_bytes", "gauge", "Logs and output of acknowledged commands.", f.acked);
 	metric(b, "journal_max_bytes", "gauge", "Cap of the two.", f.max_bytes);
-	metric(b, "journal_free_bytes", "gauge", "Free bytes of the state directory's file system.", f.free);
+	if (f.free_permille >= 0)
+		metric(b, "journal_free_bytes", "gauge", "Free bytes of the state directory's file system.", f.free);
 	metric(b, "journal_full", "gauge", "1 while new commands are refused for lack of room.", f.full);
 	metric(b, "journal_refused_total", "counter", "Commands refused for lack of room.", f.refused);
 	metric(b, "journal_early_total", "counter", "Acknowledged commands whose output was removed before its time.", f.early);

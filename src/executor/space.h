@@ -1,5 +1,6 @@
 /* space.h - the room that the journal may take: its own cap, what has to stay free on the file system, and a file that is there to be removed when
- * not even a line can be written. While commands are open it looks once a second, else when it is asked; it never runs on an idle executor. */
+ * not even a line can be written. It looks once a second while commands are open, room is wanted or the reserve is missing, else when it
+ * is asked: with nothing to do it sleeps. */
 #ifndef PADDOCK_EXECUTOR_SPACE_H
 #define PADDOCK_EXECUTOR_SPACE_H
 
@@ -16,7 +17,8 @@ struct journal_policy;
 struct space_facts {
 	uint64_t held;         /* by entries that are not acknowledged; never removed */
 	uint64_t acked;        /* by acknowledged ones */
-	uint64_t max_bytes, min_free, free;
+	uint64_t max_bytes, min_free;
+	uint64_t free;         /* on the file system; UINT64_MAX: unknown */
 	int free_permille;     /* bytes or inodes, whichever is fewer; -1: unknown */
 	bool full;             /* new commands are refused */
 	uint64_t refused, early;   /* commands refused, and such whose output went early */
