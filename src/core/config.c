@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "core/config_env.h"
 #include "core/config_ini.h"
 #include "core/config_rules.h"
 #include "core/config_table.h"
@@ -19,7 +20,7 @@ struct setting {
 	char *text;
 	int64_t number;
 	enum source source;
-	char env[64];   /* the variable it came from */
+	char env[CONFIG_ENV_NAME];   /* the variable it came from */
 };
 
 struct config {
@@ -46,26 +47,17 @@ static char *expand(const char *def, const char *suffix)
 	return at ? str_dupf("%.*s%s%s", (int)(at - def), def, suffix, at + 2) : str_dup(def);
 }
 
-static void env_name(const struct config_opt *o, char dst[64])
-{
-	str_fmt(dst, 64, "PADDOCK_%s_%s", o->section, o->key);
-	for (char *p = dst; *p; p++) {
-		if (*p >= 'a' && *p <= 'z')
-			*p = (char)(*p - 'a' + 'A');
-	}
-}
-
 /* The variable that sets the option, its name in dst; NULL when there is none. Both names with different values is an error. */
-static int from_env(const struct config_opt *o, const char **ret, char dst[64], err_t **err)
+static int from_env(const struct config_opt *o, const char **ret, char dst[CONFIG_ENV_NAME], err_t **err)
 {
 	const char *ours, *known = o->env ? getenv(o->env) : NULL;
 
-	env_name(o, dst);
+	config_env_name(o, dst);
 	ours = getenv(dst);
 	if (ours && known && !str_eq(ours, known))
 		return err_set(err, ERR_REFUSED, "bad_config", "environment: %s and %s differ", o->env, dst);
 	if (known)
-		str_copy(dst, 64, o->env);
+		str_copy(dst, CONFIG_ENV_NAME, o->env);
 	*ret = known ? known : ours;
 	return 0;
 }
@@ -127,6 +119,8 @@ static int fill(struct config *c, err_t **err)
 	c->settings = calloc(config_table_len, sizeof *c->settings);
 	if (!values || !c->settings)
 		return err_set(err, ERR_NO_MEMORY, NULL, "out of memory");
+	if (config_env_check(err) < 0)
+		return -1;
 	if (config_ini_load(c->path, values, err) < 0)
 		return -1;
 	if (suffix_of(values, suffix, err) < 0)

@@ -1,8 +1,8 @@
 /* config.h - configuration: one option table, an ini file (iniparser) and the environment on top.
  *
  * The table is in config_table.c: section.key, type, default, range, environment name, help, and which programs read it.
- * Precedence: environment > file > default. An unknown section or key in the file, a bad value anywhere, or a missing file is an
- * error that names the file, the key and what is allowed. docs/man/paddock.ini.5 is checked against the table.
+ * Precedence: environment > file > default. An unknown section or key in the file, a variable below a section that names no key of it,
+ * a bad value anywhere, or a missing file is an error that names the file or the variable, the key and what is allowed. docs/man/paddock.ini.5 is checked against the table.
  * Environment: PADDOCK_<SECTION>_<KEY>; a few keys have a well-known name besides (SANDBOX_BACKEND, SANDBOX_PROVIDER,
  * AGENT_RUN_TIMEOUT_MS). The instance's name (PADDOCK_INSTANCE, service.instance) is put into the default paths and account names as "-NAME". */
 #ifndef PADDOCK_CORE_CONFIG_H

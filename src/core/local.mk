@@ -5,6 +5,7 @@ libframe_a_SOURCES = \
 	src/core/frame_msg.c src/core/frame_msg.h
 libcore_a_SOURCES = \
 	src/core/config.c src/core/config.h \
+	src/core/config_env.c src/core/config_env.h \
 	src/core/config_ini.c src/core/config_ini.h \
 	src/core/config_main.c \
 	src/core/config_rules.c src/core/config_rules.h \

@@ -81,6 +81,28 @@ static void file_beats_default_and_environment_beats_file(void **state)
 	refused(text, "AGENT_RUN_TIMEOUT_MS", "milliseconds from 1000 to");
 }
 
+/* A misspelt setting is an error there as it is in the file; what is below no section of the table is not ours. */
+static void unknown_variables(void **state)
+{
+	static const char *const bad[] = { "PADDOCK_API_WORKERZ", "PADDOCK_API_", "PADDOCK_API_WORKERS_", "PADDOCK_API_workers", "PADDOCK_RUNS_LEASE",
+		"PADDOCK_RETENTION_OUTPUT_DAYS_X", "PADDOCK_SERVICE_PORT" };
+	static const char *const good[] = { "PADDOCK_API", "PADDOCK_APIS_X", "PADDOCK_AP", "PADDOCK_", "PADDOCK", "paddock_api_workerz", "XPADDOCK_API_X",
+		"PADDOCK_HTTPS_PORT", "PADDOCK_BUILD", "PADDOCK_CONFIGURE_FLAGS", "PADDOCK_CONFIG", "PADDOCK_FAULT", "PADDOCK_FAULT_FILE", "PADDOCK_AGENT",
+		"PADDOCK_AGENT_TOKEN", "PADDOCK_MODEL_SEED", "PADDOCK_CHECK_KEEP", "PADDOCK_IMAGE_SUITE", "PADDOCK_PROJECT_DIR" };
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LEN(bad); i++) {
+		setenv(bad[i], "7", 1);
+		refused("", bad[i], "unknown key in [");
+		unsetenv(bad[i]);
+	}
+	for (size_t i = 0; i < UNIT_LEN(good); i++) {
+		setenv(good[i], "7", 1);
+		config_free(load(""));
+		unsetenv(good[i]);
+	}
+}
+
 static void bad_files(void **state)
 {
 	static const struct {
@@ -371,7 +393,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(bad_files), TEST(the_message_names_the_file),
+		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
 		TEST(unreadable_files), TEST(line_length), TEST(every_default_is_valid), TEST(every_range_holds), TEST(texts_with_quotes_or_controls),
 		TEST(backend_words_are_exact), TEST(both_in_one_layer), TEST(environment_overrides_both_keys), TEST(what_is_not_built_in),
 		TEST(instance_names), TEST(a_dump_loads_again), TEST(common_start),
