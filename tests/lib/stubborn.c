@@ -354,14 +354,20 @@ static void exec_chain(void)
 		spawn(exec_again);
 }
 
+/* Its name is gone before anybody waits on it, so that whoever kills this has nothing to remove. */
 static void open_fifo(void)
 {
 	char path[64];
+	int fd;
 
 	snprintf(path, sizeof(path), "/tmp/stubborn-fifo-%d", (int)getpid());
 	if (mkfifo(path, 0600) < 0)
 		_exit(1);
+	fd = open(path, O_RDONLY | O_NONBLOCK);
+	if (unlink(path) < 0 || fd < 0)
+		_exit(1);
 	setsid();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (open(path, O_RDONLY) < 0)
 		_exit(1);
 	stay();
