@@ -26,6 +26,7 @@ port=${port:-8443}
 	acct_api=paddock-api$sfx
 	services=(db engine executor api nginx)
 	ctl=/usr/local/bin/paddockctl$sfx
+	man=/usr/local/share/man
 }
 
 say() { printf '%s\n' "$*"; }

@@ -48,6 +48,7 @@ config_files() {
 config_ctl() {
 	if [ -z "$instance" ]; then
 		ln -sfn "$prefix/bin/paddockctl" "$ctl"
+		man_link
 	else
 		printf '#!/bin/sh\nPADDOCK_CONFIG=%s/paddock.ini exec %s/bin/paddockctl "$@"\n' "$etc" "$prefix" | put "$ctl" 755 root:root || true
 	fi
