@@ -1,5 +1,6 @@
 """What code inside a container sees and what is out of its reach."""
 
+import os
 import re
 import socket
 import threading
@@ -8,14 +9,22 @@ import pytest
 
 from paddock import Proc
 
-DOCUMENTED = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "LANG": "C.UTF-8",
-    "PADDOCK_PROJECT_DIR": "/home/user/workspace", "AITROOP_PROJECT_DIR": "/home/user/workspace",
-}
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "container.md")
+
+
+def documented():
+    """The table of variables on the page: name -> value."""
+    with open(PAGE, encoding="utf-8") as f:
+        section = f.read().split("\n## The environment of a command\n")[1].split("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", section, re.M))
+
+
+DOCUMENTED = documented()
 
 
 def test_environment_in_full(sh):
     """R1.10: the documented names and no other."""
+    assert len(DOCUMENTED) >= 8
     got = sh(["/usr/bin/env", "-0"])["stdout"]
     assert dict(item.split("=", 1) for item in got.split("\0") if item) == DOCUMENTED
 
@@ -29,6 +38,15 @@ def test_environment_of_a_shell_command(sh):
 def test_environment_of_the_request_is_added(sh):
     got = dict(item.split("=", 1) for item in sh(["/usr/bin/env", "-0"], env={"A": "1", "LANG": "C"})["stdout"].split("\0") if item)
     assert got == {**DOCUMENTED, "A": "1", "LANG": "C"}
+
+
+def test_project_dir_is_the_workdir_of_the_run(user):
+    """Of another Run than the default one; the request's env does not change it."""
+    run, token = user.claimed(workdir="~/workspace/sub")
+    got = user.command(run["id"], ["/usr/bin/env", "-0"], lease_token=token, env={"AITROOP_PROJECT_DIR": "/tmp/x"})["stdout"]
+    user.finish(run["id"], token)
+    names = ("PADDOCK_PROJECT_DIR", "AITROOP_PROJECT_DIR")
+    assert dict(item.split("=", 1) for item in got.split("\0") if item) == {**DOCUMENTED, **dict.fromkeys(names, "/home/user/workspace/sub")}
 
 
 @pytest.mark.parametrize("name", ["PADDOCK_X", "PADDOCK_PROJECT_DIR", "PADDOCK_"])
@@ -137,7 +155,6 @@ def test_other_users_workspaces(user, other, sh):
 
 
 def test_workspace_belongs_to_the_account_outside(inst, sh):
-    import os
     import pwd
     sh("echo x > ~/workspace/owned")
     account = pwd.getpwnam("paddock" + inst.suffix if _has("paddock" + inst.suffix) else "paddock").pw_uid
