@@ -42,6 +42,7 @@ check_step() {
 		sed 's/^/    /' <(tail -n 80 "$log")
 	else
 		printf 'ok      %4d s  %d passed, %d skipped%s\n' $((SECONDS - start)) "$p" "$s" "$([ $rc -ne 77 ] || printf ' (%s)' "$(tail -n 1 "$log")")"
+		grep -h '^figure: ' "$log" | sed 's/^figure: /    /'
 		[ "$s" -eq 0 ] || grep -hE '^(SKIPPED|SKIP:|.* # SKIP)' "$log" | sed 's/^/    /' | head -n 20
 	fi
 }

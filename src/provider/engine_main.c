@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,30 +72,37 @@ static void spawn_podman(struct keeper *k)
 	log_kv(LOG_INFO, "engine_started", "socket", k->socket, NULL);
 }
 
-/* A child of ours (or one that fell to us) that is a podman service: what a killed podman left. Go unlinks its socket when it ends, so it
- * must be gone before the next one listens. */
-static bool is_stray(pid_t pid)
+static bool is_child(const char *pid)
 {
 	cleanup_free char *stat = NULL;
+	char path[64];
+	int parent = 0;
+
+	if (str_fmt(path, sizeof(path), "/proc/%s/stat", pid) < 0 || io_read_file(AT_FDCWD, path, 4096, &stat, NULL, NULL) < 0)
+		return false;
+	char *rest = strrchr(stat, ')');
+	return rest && sscanf(rest + 1, " %*c %d", &parent) == 1 && parent == getpid();
+}
+
+/* Is it a podman service for our socket? */
+static bool serves(const struct keeper *k, const char *pid)
+{
 	cleanup_free char *args = NULL;
 	char path[64];
 	size_t n = 0;
-	int parent = 0;
-	bool service = false;
+	bool ours = false, service = false;
 
-	if (str_fmt(path, sizeof(path), "/proc/%d/stat", (int)pid) < 0 || io_read_file(AT_FDCWD, path, 4096, &stat, NULL, NULL) < 0)
+	if (str_fmt(path, sizeof(path), "/proc/%s/cmdline", pid) < 0 || io_read_file(AT_FDCWD, path, 65536, &args, &n, NULL) < 0 || n == 0)
 		return false;
-	char *rest = strrchr(stat, ')');
-	if (!rest || sscanf(rest + 1, " %*c %d", &parent) != 1 || parent != getpid())
-		return false;
-	if (str_fmt(path, sizeof(path), "/proc/%d/cmdline", (int)pid) < 0 || io_read_file(AT_FDCWD, path, 65536, &args, &n, NULL) < 0)
-		return false;
-	for (size_t at = 0; at < n; at += strlen(args + at) + 1)
+	for (size_t at = 0; at < n; at += strlen(args + at) + 1) {
+		ours = ours || str_eq(args + at, k->uri);
 		service = service || str_eq(args + at, "service");
-	return service && n > 0 && str_suffix(args, "podman");
+	}
+	return ours && service && str_suffix(args, "podman");
 }
 
-static size_t signal_strays(int signo)
+/* Signals the services for our socket that are children of ours, or those that are not; how many there are. */
+static size_t signal_services(const struct keeper *k, bool children, int signo)
 {
 	cleanup_closedir DIR *d = opendir("/proc");
 	struct dirent *e;
@@ -102,22 +110,33 @@ static size_t signal_strays(int signo)
 	size_t found = 0;
 
 	while (d && (e = readdir(d))) {
-		if (!isdigit((unsigned char)e->d_name[0]) || num_i64(e->d_name, 1, INT_MAX, &pid) < 0 || !is_stray((pid_t)pid))
+		if (!isdigit((unsigned char)e->d_name[0]) || num_i64(e->d_name, 1, INT_MAX, &pid) < 0)
 			continue;
-		found++;
-		kill((pid_t)pid, signo);   /* our own child: its pid cannot be reused before we reap it */
+		cleanup_close int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);   /* first: what is looked at is what is signalled */
+		if (fd < 0 || is_child(e->d_name) != children || !serves(k, e->d_name))
+			continue;
+		if (syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0) == 0)
+			found++;
 	}
 	return found;
 }
 
-static void end_strays(struct keeper *k)
+/* What a podman that ended has left: the first one without a pause process starts itself once more, and the second falls to us. Go unlinks its
+ * socket when it ends, so it must be gone before the next one listens. */
+static void end_strays(const struct keeper *k)
 {
-	for (int64_t until = clock_boot_ms() + STRAY_MS; signal_strays(clock_boot_ms() < until ? SIGTERM : SIGKILL) > 0;) {
+	for (int64_t until = clock_boot_ms() + STRAY_MS; signal_services(k, true, clock_boot_ms() < until ? SIGTERM : SIGKILL) > 0;) {
 		poll(NULL, 0, 20);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 	}
-	(void)k;
+}
+
+/* What a keeper that was killed has left serves nobody. Killed, it does not unlink the socket. */
+static void end_orphans(const struct keeper *k)
+{
+	for (int i = 0; i < 100 && signal_services(k, false, SIGKILL) > 0; i++)
+		poll(NULL, 0, 20);
 }
 
 static void on_podman_end(struct keeper *k, int status)
@@ -127,10 +146,11 @@ static void on_podman_end(struct keeper *k, int status)
 
 	str_fmt(how, sizeof(how), WIFSIGNALED(status) ? "signal %d" : "exit %d", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	k->podman = 0;
+	if (!k->stopping)
+		log_kv(LOG_WARN, "engine_ended", "how", how, NULL);
+	end_strays(k);
 	if (k->stopping)
 		return;
-	log_kv(LOG_WARN, "engine_ended", "how", how, NULL);
-	end_strays(k);
 	if (now - k->started_ms >= HEALTHY_MS)
 		k->backoff_ms = BACKOFF_MIN_MS;
 	k->next_ms = now + k->backoff_ms;
@@ -223,5 +243,6 @@ int main(int argc, char **argv)
 		log_kv(LOG_ERROR, "engine_not_prepared", "err", strerror(errno), NULL);
 		return 1;
 	}
+	end_orphans(&k);
 	return keep(&k);
 }

@@ -5,10 +5,10 @@
 
 #define PREFIX_MIN 8   /* a wider mask is a route to elsewhere, not a place nearby */
 
-/* this network · private · CGNAT · loopback · link-local with the metadata address · private · protocol assignments · documentation · 6to4 relays ·
- * private · benchmarks · documentation, twice · multicast, reserved, broadcast */
-static const char ranges[] = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, 192.0.2.0/24, "
-	"192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/3";
+/* this network · private · CGNAT · loopback · link-local with the metadata address · private · protocol assignments · 6to4 relays ·
+ * private · benchmarks · multicast, reserved, broadcast */
+static const char ranges[] = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, "
+	"192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3";
 
 struct netguard_net netguard_net_of(struct in_addr addr, struct in_addr mask)
 {

@@ -18,6 +18,14 @@ def pytest_addoption(parser):
     group.addoption("--commands", type=int, default=1000, help="commands of the leak test")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests that passed have measured: lines that they print with "figure: " in front."""
+    for report in terminalreporter.getreports("passed"):
+        for line in report.capstdout.splitlines():
+            if line.startswith("figure: "):
+                terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session")
 def inst():
     instance = Instance.from_environment()

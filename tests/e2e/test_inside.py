@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import threading
+import urllib.request
 
 import pytest
 
@@ -275,6 +276,17 @@ def test_host_and_private_addresses_are_out_of_reach(inst, sh):
     assert not [line for line in got["stdout"].splitlines() if line.startswith(tuple(neighbours)) and "efused" in line], got["stdout"]
     assert listener.hits == 0
     listener.socket.close()
+
+
+def test_the_internet_is_within_reach(sh):
+    """What this machine installs from, a sandbox can fetch from."""
+    address = "http://deb.debian.org/debian/dists/stable/InRelease"
+    try:
+        urllib.request.urlopen(address, timeout=10).close()
+    except OSError as error:
+        pytest.skip("this machine has no way to the internet itself: %s" % error)
+    got = sh("curl -sS -o /dev/null -w '%%{http_code}' --max-time 20 %s" % address, timeout_ms=30000)
+    assert got["exit_code"] == 0 and got["stdout"] == "200", got
 
 
 def test_other_sandboxes_are_out_of_reach(user, other, sh):

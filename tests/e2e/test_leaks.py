@@ -45,7 +45,7 @@ def round_of(inst, user, n):
 
 def test_back_to_the_start(request, inst):
     user = inst.user()
-    round_of(inst, user, 40)      # caches and pools are filled
+    round_of(inst, user, 400)     # caches and pools are filled
     wait_for(lambda: "quiet: %s" % inst.left_of(user), lambda: not inst.left_of(user), 30, 0.5)
     before, strays = state(inst), len(inst.strays())
     n = request.config.getoption("--commands")
@@ -55,8 +55,9 @@ def test_back_to_the_start(request, inst):
     after = state(inst)
     assert after[0] == before[0], "processes"
     for role, count in after[1].items():
-        assert count <= before[1][role] + 4, "descriptors of %s: %d, before %d" % (role, count, before[1][role])
-    for role in ("executor", "master", "janitor"):
+        slack = 24 if role == "executor" else 4   # its archive keeps up to 16 files at hand
+        assert count <= before[1][role] + slack, "descriptors of %s: %d, before %d" % (role, count, before[1][role])
+    for role in ("executor", "master", "janitor", "worker", "nginx-worker"):
         assert after[2][role] - before[2][role] <= 3 * MIB + 1024 * n, "memory of %s: %d -> %d" % (role, before[2][role], after[2][role])
-    print("after %d commands: processes %s, descriptors %s, private MiB %s" % (
+    print("figure: after %d commands: processes %s, descriptors %s, private MiB %s" % (
         n, after[0], after[1], {k: round(v / MIB, 1) for k, v in after[2].items()}))

@@ -66,7 +66,7 @@ def test_200_commands_in_20_runs(inst, sixteen_workers):
         for thread in threads:
             thread.join()
     seconds = time.monotonic() - began
-    print("200 commands in 20 new Runs: %.1f s; %d workers; private memory: %s" % (seconds, len(inst.pids("worker")), sampler.report()))
+    print("figure: 200 commands in 20 new Runs: %.1f s; %d workers; private memory: %s" % (seconds, len(inst.pids("worker")), sampler.report()))
     assert not wrong and done[0] == 200, (done, wrong[:5])
     for user, run, token in runs:
         user.finish(run["id"], token).ok(200)

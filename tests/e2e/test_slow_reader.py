@@ -58,7 +58,7 @@ def test_reader_stops_while_1_gb_is_written(request, inst, user, warm, accept):
                     ended = event
     assert ended.type == "exit" and ended.data["stdout_bytes"] == SIZE and position == SIZE
     assert 0 < SIZE - missing, "nothing was kept"
-    print("slow reader: %d MiB kept, %d MiB named in gaps; %s" % ((SIZE - missing) // MIB, missing // MIB, sampler.report()))
+    print("figure: slow reader: %d MiB kept, %d MiB named in gaps; %s" % ((SIZE - missing) // MIB, missing // MIB, sampler.report()))
     for role, most in (("executor", 16), ("nginx-worker", 16), ("worker", 16), ("janitor", 16)):
         assert sampler.grown(role) <= most * MIB, "%s grew: %s" % (role, sampler.report())
 
@@ -91,7 +91,7 @@ def test_many_idle_readers_cost_little(inst, user, warm):
     grown = Proc.rss(executor) - before
     for stream in streams:
         stream.close()
-    print("executor: %.1f KiB an open stream" % (grown / 1024 / len(streams)))
+    print("figure: executor: %.1f KiB an open stream" % (grown / 1024 / len(streams)))
     assert grown <= len(streams) * 32 * 1024 + MIB
 
 

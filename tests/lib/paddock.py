@@ -514,7 +514,9 @@ class Instance:
 
     def left_of(self, user):
         """What there still is of a user's instances: containers, and directories of agent sockets."""
-        ids = [row["id"] for row in self.sql("SELECT i.id FROM instances i JOIN users u ON u.id = i.user_id WHERE u.name = '%s'" % user.name)]
+        ids = [row["id"] for row in self.sql(
+            "SELECT a.instance_id AS id FROM run_attempts a JOIN runs r ON r.id = a.run_id JOIN users u ON u.id = r.user_id "
+            "WHERE u.name = '%s' AND a.instance_id IS NOT NULL" % user.name)]
         return [name for name in self.containers() + os.listdir(self.runtime + "/agents") if any(ident in name for ident in ids)]
 
     def strays(self):
