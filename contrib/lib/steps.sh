@@ -184,10 +184,26 @@ pytest_on() { # pytest_on NAME PORT ARGUMENTS...
 	(cd "$src" && PADDOCK_INSTANCE=$name PADDOCK_HTTPS_PORT=$port PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -p no:cacheprovider -q -rs "$@")
 }
 
+instance_pids() { # NAME PID of each service
+	paddockctl-"$1" status | awk '$2 == "up" && $3 == "pid" { print $1, $4 }'
+}
+
+# instance_again NAME PORT FLAGS: set-up run once more finds everything in order: it restarts nothing and shows no token.
+instance_again() {
+	local before after out=$logs/again.log rc=0
+	before=$(instance_pids "$1")
+	PADDOCK_INSTANCE=$1 PADDOCK_HTTPS_PORT=$2 PADDOCK_CONFIGURE_FLAGS=$3 "$here/up" >"$out" 2>&1 || { cat "$out"; return 1; }
+	after=$(instance_pids "$1")
+	[ "$(wc -l <<<"$before")" -eq 5 ] && [ "$before" = "$after" ] || { printf 'a second up restarted services\nbefore:\n%s\nafter:\n%s\n' "$before" "$after"; rc=1; }
+	! grep -q 'pdk_' "$out" || { echo "a second up shows a token"; rc=1; }
+	return $rc
+}
+
 step_e2e() {
 	[ -x "$work/gcc/paddock-executor" ] || step_gcc || return 1
 	instance_up check 8543 "--enable-fault --enable-werror" || return 1
 	local rc=0
+	instance_again check 8543 "--enable-fault --enable-werror" || rc=1
 	# The container provider alone, as a node of its own at the engine of that instance.
 	PADDOCK_BUILD=$work/gcc pytest_on check 8543 tests/integration/test_container.py || rc=1
 	pytest_on check 8543 tests/e2e || rc=1
