@@ -14,7 +14,8 @@
 #include "core/json.h"
 #include "provider/container.h"
 
-#define PROBE_AGE_MS 5000
+#define PROBE_AGE_MS 5000      /* an answer is good for so long; */
+#define PROBE_AWAY_MS 500      /* while something is missing, for less: a start is seen when it is done */
 #define HEALTH_MAX (16u << 10)
 
 static void on_image(void *arg, const struct engine_answer *a, const err_t *err)
@@ -129,7 +130,9 @@ char *container_health(struct provider *p)
 {
 	cleanup_buf struct buf b = BUF_INIT(HEALTH_MAX);
 
-	if (!p->probe.known || clock_boot_ms() - p->probe.at_ms > PROBE_AGE_MS)
+	int64_t age = p->probe.engine && p->probe.image ? PROBE_AGE_MS : PROBE_AWAY_MS;
+
+	if (!p->probe.known || clock_boot_ms() - p->probe.at_ms > age)
 		container_probe_start(p);
 	fact(&b, "engine", p->probe.engine, p->probe.known ? p->probe.engine_hint : "not asked yet");
 	fact(&b, "image", p->probe.engine && p->probe.image, p->probe.engine ? p->probe.image_hint : "not known while the engine is away");
