@@ -185,7 +185,7 @@ pytest_on() { # pytest_on NAME PORT ARGUMENTS...
 }
 
 instance_pids() { # NAME PID of each service
-	paddockctl-"$1" status | awk '$2 == "up" && $3 == "pid" { print $1, $4 }'
+	/usr/local/bin/paddockctl-"$1" status | awk '$2 == "up" && $3 == "pid" { print $1, $4 }'
 }
 
 # instance_again NAME PORT FLAGS: set-up run once more finds everything in order: it restarts nothing and shows no token.

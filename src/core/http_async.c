@@ -1,4 +1,5 @@
 /* The client on the loop (declared in http_client.h): curl's multi interface tells which descriptors and which time-out to watch. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ struct http_async {
 	struct loop *loop;
 	CURLM *multi;
 	struct loop_timer *timer;
+	struct loop_timer *drop;     /* ends the requests that are lost */
 	struct list requests;
 	struct list watches;
 	char *socket_path;
@@ -24,6 +26,7 @@ struct request {
 	http_async_fn *fn;
 	void *arg;
 	void *body;
+	bool lost;                   /* its socket cannot be watched: nothing would ever be heard of it */
 };
 
 struct watch {
@@ -98,6 +101,36 @@ static void on_timeout(void *arg)
 	collect(h);
 }
 
+static void on_drop(void *arg)
+{
+	struct http_async *h = arg;
+	bool again = true;
+
+	while (again) {   /* an answer may start or end others */
+		again = false;
+		list_for_each(n, &h->requests) {
+			struct request *q = list_entry(n, struct request, node);
+
+			if (q->lost) {
+				again = true;
+				finish(h, q->easy.curl, CURLE_RECV_ERROR);
+				break;
+			}
+		}
+	}
+}
+
+/* Told to curl, it would end the whole handle, with every request of now and later. */
+static void lose(struct http_async *h, CURL *curl)
+{
+	struct request *q;
+
+	if (curl_easy_getinfo(curl, CURLINFO_PRIVATE, (char **)&q) == CURLE_OK && q) {
+		q->lost = true;
+		loop_timer_set(h->drop, 0);
+	}
+}
+
 static int want_timer(CURLM *multi, long ms, void *arg)
 {
 	struct http_async *h = arg;
@@ -113,22 +146,25 @@ static int want_socket(CURL *curl, curl_socket_t fd, int what, void *arg, void *
 	struct watch *w = assigned;
 	int events = ((what & CURL_POLL_IN) ? LOOP_READ : 0) | ((what & CURL_POLL_OUT) ? LOOP_WRITE : 0);
 
-	(void)curl;
 	if (what == CURL_POLL_REMOVE) {
 		if (w)
 			watch_free(w);
 		return 0;
 	}
-	if (w)
-		return loop_io_set(w->io, events);
+	if (w) {
+		if (loop_io_set(w->io, events) < 0)
+			lose(h, curl);
+		return 0;
+	}
 	w = calloc(1, sizeof *w);
-	if (!w)
-		return -1;
-	w->h = h;
-	w->io = loop_io_new(h->loop, fd, events, on_ready, w);
-	if (!w->io) {
+	if (w) {
+		w->h = h;
+		w->io = loop_io_new(h->loop, fd, events, on_ready, w);
+	}
+	if (!w || !w->io) {   /* memory, or the kernel's limit on watches, which sandboxes share with us */
 		free(w);
-		return -1;
+		lose(h, curl);
+		return 0;
 	}
 	list_add_tail(&h->watches, &w->node);
 	curl_multi_assign(h->multi, fd, w);
@@ -160,8 +196,9 @@ struct http_async *http_async_new(struct loop *l, const char *socket_path, err_t
 	list_init(&h->watches);
 	h->socket_path = str_dup(socket_path);
 	h->timer = loop_timer_new(l, on_timeout, h);
+	h->drop = loop_timer_new(l, on_drop, h);
 	h->multi = curl_multi_init();
-	if (!h->socket_path || !h->timer || !h->multi || multi_options(h) < 0) {
+	if (!h->socket_path || !h->timer || !h->drop || !h->multi || multi_options(h) < 0) {
 		http_async_free(h);
 		err_set(err, ERR_NO_MEMORY, NULL, "cannot set up an HTTP client for %s", socket_path);
 		return NULL;
@@ -184,6 +221,7 @@ void http_async_free(struct http_async *h)
 	list_for_each_safe(w, after, &h->watches)
 		watch_free(list_entry(w, struct watch, node));
 	loop_timer_free(h->timer);
+	loop_timer_free(h->drop);
 	free(h->socket_path);
 	free(h);
 }

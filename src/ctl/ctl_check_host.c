@@ -152,8 +152,9 @@ static void check_sysctls(const struct config *c, struct ctl_finding *f)
 		bool zero_is_none;
 	} wanted[] = {
 		{ "fs.pipe-user-pages-soft", "/proc/sys/fs/pipe-user-pages-soft", 262144, true },
-		{ "fs.inotify.max_user_instances", "/proc/sys/fs/inotify/max_user_instances", 8192, false },
-		{ "fs.inotify.max_user_watches", "/proc/sys/fs/inotify/max_user_watches", 524288, false },
+		{ "fs.inotify.max_user_instances", "/proc/sys/fs/inotify/max_user_instances", 16777216, false },
+		{ "fs.inotify.max_user_watches", "/proc/sys/fs/inotify/max_user_watches", 16777216, false },
+		{ "fs.epoll.max_user_watches", "/proc/sys/fs/epoll/max_user_watches", 2147483647, false },
 	};
 
 	(void)c;
@@ -166,7 +167,7 @@ static void check_sysctls(const struct config *c, struct ctl_finding *f)
 			return;
 		}
 	}
-	ctl_find(f, CTL_OK, "pipe pages and inotify are raised for all sandboxes together");
+	ctl_find(f, CTL_OK, "pipe pages, inotify and epoll are raised for all sandboxes together");
 }
 
 static void check_links(const struct config *c, struct ctl_finding *f)

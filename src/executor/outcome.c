@@ -36,6 +36,7 @@ static const struct {
 	[START_EXEC_NOT_FOUND] = { "exec_not_found", "the program was not found", 422 },
 	[START_EXEC_FORBIDDEN] = { "exec_forbidden", "the program may not be executed", 422 },
 	[START_EXEC_FAILED] = { "exec_failed", "the command could not be started", 422 },
+	[START_NO_PROCESS] = { "too_many_processes", "the sandbox has no room for another process: end some of its processes, or the Run", 429 },
 	[START_INSTANCE_FAILED] = { "instance_failed", "the sandbox did not become ready", 503 },
 	[START_EXECUTOR_RESTARTED] = { "executor_restarted", "the executor was restarted before the command was handed over; nothing was started", 503 },
 };
@@ -127,6 +128,8 @@ static enum start_error start_error_of(const char *stage, int errnum)
 
 	if (stage && str_eq(stage, "cwd"))
 		return missing ? START_CWD_NOT_FOUND : START_CWD_FORBIDDEN;
+	if (errnum == EAGAIN)
+		return START_NO_PROCESS;
 	if (!stage || !str_eq(stage, "exec"))
 		return START_EXEC_FAILED;
 	if (missing)

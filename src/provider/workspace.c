@@ -31,7 +31,8 @@ static int open_or_make(int dirfd, const char *name, mode_t mode, err_t **err)
 	umask(mask);
 	if (rc < 0 && why != EEXIST)
 		return err_sys(err, why, "mkdir %s", name);
-	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* Not for reading: whatever mode its owner in the sandbox has given it, he must be able to come and change it. */
+	fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(err, errno, "open %s", name);
 	if (st.st_uid != geteuid())

@@ -258,6 +258,16 @@ def test_workdir(user):
     user.finish(run["id"], token)
 
 
+def test_a_workspace_that_its_owner_closed_can_be_opened_again(user):
+    """Whatever mode he gives it: the next Run's sandbox is made all the same, and there he can change it."""
+    assert user.execute("chmod 000 ~/workspace")["exit_code"] == 0
+    shut = user.post("/api/execute", {"command": "true"})
+    assert (shut.status, shut.code) == (422, "cwd_forbidden"), shut
+    got = user.execute("chmod 755 ~/workspace && ls -ld ~/workspace", cwd="/tmp")
+    assert got["exit_code"] == 0 and got["stdout"].startswith("drwxr-xr-x"), got
+    assert user.execute("pwd")["stdout"] == "/home/user/workspace\n"
+
+
 def test_commands_of_a_run_in_order(user, warm):
     run, token = user.claimed()
     ids = [user.command(run["id"], "echo %d" % i, lease_token=token)["id"] for i in range(5)]

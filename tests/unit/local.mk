@@ -26,6 +26,7 @@ tests_unit_test_unixsock_LDADD = $(UNIT_CORE_LDADD)
 tests_unit_test_loop_LDADD = $(UNIT_CORE_LDADD)
 tests_unit_test_http_client_LDADD = $(UNIT_CORE_LDADD)
 tests_unit_test_config_LDADD = $(UNIT_CORE_LDADD)
+tests_unit_test_http_client_SOURCES = tests/unit/test_http_client.c tests/lib/failalloc.c tests/lib/failalloc.h
 tests_unit_test_oom_SOURCES = tests/unit/test_oom.c tests/lib/failalloc.c tests/lib/failalloc.h
 tests_unit_test_oom_LDADD = $(UNIT_CORE_LDADD)
 endif

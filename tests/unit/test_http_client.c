@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "core/http_client.h"
 #include "core/unixsock.h"
+#include "tests/lib/failalloc.h"
 
 static char dir[128], path[160];
 static int lfd;
@@ -350,6 +351,39 @@ static void async_errors(void **state)
 	assert_int_equal(last_code, ERR_TOO_LARGE);
 }
 
+/* A socket that cannot be watched costs its own request; the handle goes on. */
+static void async_survives_a_want_of_memory(void **state)
+{
+	struct http_req r = req("GET", "/echo");
+	bool hit = true;
+
+	(void)state;
+	if (!FAILALLOC)
+		skip();
+	failalloc_only_from("test_http_client");
+	for (long n = 1; hit; n++) {
+		struct http_async *h;
+
+		loop = loop_new(NULL);
+		h = http_async_new(loop, path, NULL);
+		wanted = 1;
+		answers = failures = 0;
+		r.timeout_ms = 1000;
+		assert_int_equal(http_async_do(h, &r, on_answer, NULL, NULL), 0);
+		failalloc_arm(n);
+		assert_int_equal(loop_run(loop, NULL), 0);
+		hit = failalloc_disarm();
+		assert_int_equal(answers + failures, 1);
+		answers = failures = 0;
+		assert_int_equal(http_async_do(h, &r, on_answer, NULL, NULL), 0);
+		assert_int_equal(loop_run(loop, NULL), 0);
+		assert_int_equal(answers, 1);
+		http_async_free(h);
+		loop_free(loop);
+	}
+	failalloc_only_from(NULL);
+}
+
 static void async_dropped(void **state)
 {
 	struct http_req r = req("GET", "/silent");
@@ -373,6 +407,7 @@ static int setup(void **state)
 		return -1;
 	server = fork();
 	if (server == 0) {
+		signal(SIGPIPE, SIG_IGN);   /* clients go away before they have read */
 		serve();
 		_exit(0);
 	}
@@ -394,7 +429,7 @@ int main(void)
 		cmocka_unit_test(sends_what_was_asked), cmocka_unit_test(methods), cmocka_unit_test(any_status_is_an_answer),
 		cmocka_unit_test(keeps_its_connection), cmocka_unit_test(errors_tell_what_is_known), cmocka_unit_test(answer_cap),
 		cmocka_unit_test(no_header_can_be_smuggled), cmocka_unit_test(async_answers), cmocka_unit_test(async_errors),
-		cmocka_unit_test(async_dropped),
+		cmocka_unit_test(async_dropped), cmocka_unit_test(async_survives_a_want_of_memory),
 	};
 
 	return cmocka_run_group_tests_name("http_client", tests, setup, teardown);
