@@ -124,6 +124,12 @@ static int run(struct db *d, const struct db_stmt *s, const struct db_params *p,
 	return 0;
 }
 
+/* A second more than the server gives a statement by itself. */
+static int64_t deadline_of(const struct db *d)
+{
+	return clock_boot_ms() + d->statement_timeout_ms + 1000;
+}
+
 /* The server may have left an idle connection. A statement that writes looks first, so that nothing is sent in vain; for one that reads that look
  * would cost more than it saves: it is sent, and again over a new connection when that was in vain. */
 int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, struct db_result **ret, err_t **err)
@@ -133,7 +139,7 @@ int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, s
 	if (!p)
 		p = &none;
 	if (d->conn && !s->writes) {
-		int64_t deadline = clock_boot_ms() + d->statement_timeout_ms + 1000;
+		int64_t deadline = deadline_of(d);
 		if (run(d, s, p, deadline, ret, &e) == 0)
 			return 0;
 		if (d->conn || clock_boot_ms() >= deadline)
@@ -142,7 +148,7 @@ int db_query(struct db *d, const struct db_stmt *s, const struct db_params *p, s
 	}
 	if (db_connect(d, err) < 0)
 		return -1;
-	return run(d, s, p, clock_boot_ms() + d->statement_timeout_ms + 1000, ret, err);
+	return run(d, s, p, deadline_of(d), ret, err);
 }
 
 /* A db_result is a PGresult under a name that does not need libpq's header. */

@@ -18,8 +18,8 @@ enum run_col {
 };
 /* SQL for them; R is a string literal that names the row. */
 #define DB_RUN_COLUMNS(R) R ".id, " R ".thread_id, " R ".status, " R ".attempt, " R ".backend, " R ".project_id, " R ".workdir, " R ".input, " R ".metadata, " \
-	R ".cleanup_pending, " R ".lease_owner, " R ".lease_expires_at" ", " R ".error_code, " R ".error_message, " R ".created_at" ", " \
-	R ".started_at" ", " R ".ended_at" ", " R ".successor_id, " R ".timeout_ms, " R ".lease_nonce"
+	R ".cleanup_pending, " R ".lease_owner, " R ".lease_expires_at, " R ".error_code, " R ".error_message, " R ".created_at, " \
+	R ".started_at, " R ".ended_at, " R ".successor_id, " R ".timeout_ms, " R ".lease_nonce"
 
 struct db_lease {
 	const char *worker;      /* NULL: no lease is wanted */

@@ -68,6 +68,16 @@ int answer_page(int rows, int64_t limit, int64_t total, bool *ret_more)
 	return n;
 }
 
+int answer_items(json_t *items, const char *cursor, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	cleanup_json json_t *own = items;
+	if (!own || !o || json_add(o, "items", steal_ptr(&own)) < 0 || json_add_str(o, "next_cursor", cursor) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
+	*ret = steal_ptr(&o);
+	return 0;
+}
+
 int answer_list(const struct db_result *r, json_t *(*row)(const struct db_result *r, int i), json_t **ret, err_t **err)
 {
 	cleanup_json json_t *list = json_object_new_array();

@@ -18,6 +18,8 @@ bool answer_again(int *tries, bool has_key, err_t **err);
 
 /* How many of the first `rows` rows are the items of a page of at most `limit`; do more follow? total: how many rows there were in all. */
 int answer_page(int rows, int64_t limit, int64_t total, bool *ret_more);
+/* {items, next_cursor}. Takes items, also when it fails; NULL: out of memory. cursor: of the last item when more follow, else NULL. */
+int answer_items(json_t *items, const char *cursor, json_t **ret, err_t **err);
 /* An array of what row() makes of each row, a new reference. ERR_NO_MEMORY when it, or row(), is out of memory. */
 int answer_list(const struct db_result *r, json_t *(*row)(const struct db_result *r, int i), json_t **ret, err_t **err);
 

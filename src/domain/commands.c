@@ -140,17 +140,13 @@ int commands_list(struct domain *d, const struct caller *c, const char *run_id, 
 		return answer_not_found("Run", err);
 	bool more;
 	int n = answer_page(db_null(r, 0, COMMAND_ID) ? 0 : db_rows(r), limit, db_i64(r, 0, COMMAND_PAGE_ROWS), &more);
-	cleanup_json json_t *o = json_object_new_object();
 	cleanup_json json_t *items = json_object_new_array();
 	executor_client_request_id(d->executor, c->request_id);
-	if (!o || !items)
+	if (!items)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
 	if (list_items(d, r, n, items, err) < 0)
 		return -1;
-	if (json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", more ? db_str(r, n - 1, COMMAND_ID) : NULL) < 0)
-		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-	*ret = steal_ptr(&o);
-	return 0;
+	return answer_items(steal_ptr(&items), more ? db_str(r, n - 1, COMMAND_ID) : NULL, ret, err);
 }
 
 /* For calls that need a command that has not ended. */

@@ -124,11 +124,7 @@ int runs_list(struct domain *d, const struct caller *c, const struct run_list *q
 			return -1;
 		json_object_array_add(items, run);
 	}
-	cleanup_json json_t *o = json_object_new_object();
-	if (!items || !o || json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", more ? db_str(r, n - 1, RUN_ID) : NULL) < 0)
-		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-	*ret = steal_ptr(&o);
-	return 0;
+	return answer_items(steal_ptr(&items), more ? db_str(r, n - 1, RUN_ID) : NULL, ret, err);
 }
 
 int runs_claim(struct domain *d, const struct caller *c, const struct run_claim *cl, const char *thread_id, json_t **ret, char token[LEASE_TOKEN_SIZE], err_t **err)

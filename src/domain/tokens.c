@@ -164,16 +164,15 @@ int tokens_page(struct domain *d, const struct caller *c, int64_t limit, const c
 	if (check_limit(limit, &limit, err) < 0 || check_cursor(d, c, cursor, err) < 0 || db_tokens_of(d->db, c->user_id, cursor, limit + 1, &r, err) < 0)
 		return -1;
 	cleanup_json json_t *items = json_object_new_array();
-	cleanup_json json_t *o = json_object_new_object();
-	int n = db_rows(r) > limit ? (int)limit : db_rows(r), bad = items && o ? 0 : -1;
+	bool more;
+	int n = answer_page(db_rows(r), limit, db_rows(r), &more), bad = items ? 0 : -1;
 	for (int i = 0; !bad && i < n; i++) {
 		json_t *t = token_json(r, i);
 		bad = t ? json_object_array_add(items, t) : -1;
 	}
-	if (bad || json_add(o, "items", steal_ptr(&items)) < 0 || json_add_str(o, "next_cursor", db_rows(r) > n ? db_str(r, n - 1, TOKEN_ID) : NULL) < 0)
+	if (bad)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a list");
-	*ret = steal_ptr(&o);
-	return 0;
+	return answer_items(steal_ptr(&items), more ? db_str(r, n - 1, TOKEN_ID) : NULL, ret, err);
 }
 
 static int revoke_of(struct domain *d, const struct caller *by, const char *id, const char *user_id, err_t **err)
