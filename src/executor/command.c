@@ -276,6 +276,18 @@ static const struct pump_events pump_events = { on_grown, on_closed };
 
 /* --- the agent's word --- */
 
+static struct exec_ref ref_of(const struct command *c)
+{
+	return (struct exec_ref){ .exec_id = c->node.id, .pgid = c->st.process_group };
+}
+
+static int kill_now(struct command *c)
+{
+	const struct exec_ref x = ref_of(c);
+
+	return instances_exec_kill(c->cs->instances, c->st.instance, &x, NULL);
+}
+
 void command_start(struct command *c)
 {
 	struct live *v = c->live;
@@ -349,7 +361,7 @@ void command_started(struct command *c, const struct exec_started *s, int out_fd
 	else if (c->st.stdin_open)
 		push_stdin(c);
 	if (c->st.kill != REASON_NONE)
-		(void)instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL);
+		(void)kill_now(c);
 	output_tell(v->o);
 }
 
@@ -374,7 +386,7 @@ static void say_again(struct command *c)
 	if (c->st.stdin_open)
 		push_stdin(c);
 	if (c->st.kill != REASON_NONE)
-		(void)instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL);
+		(void)kill_now(c);
 }
 
 void command_connected(struct command *c)
@@ -418,7 +430,7 @@ int command_kill(struct command *c, enum reason why, err_t **err)
 		finish_killed(c, false);
 		return 0;
 	}
-	if (instances_exec_kill(c->cs->instances, c->st.instance, c->node.id, NULL) < 0)
+	if (kill_now(c) < 0)
 		log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, NULL);   /* for the agent's connection */
 	return 0;
 }
@@ -429,5 +441,7 @@ int command_signal(struct command *c, int signo, err_t **err)
 
 	if (!c->st.started_ms || v->ending)
 		return err_set(err, ERR_CONFLICT, "not_running", "the command is not running");
-	return instances_exec_signal(c->cs->instances, c->st.instance, c->node.id, signo, err);
+	const struct exec_ref x = ref_of(c);
+
+	return instances_exec_signal(c->cs->instances, c->st.instance, &x, signo, err);
 }

@@ -226,10 +226,12 @@ void commands_started(struct commands *cs, const char *iid, const char *cid, con
 		command_started(c, s, out_fd, err_fd);
 		return;
 	}
+	const struct exec_ref x = { .exec_id = cid, .pgid = s->pgid };
+
 	close(out_fd);
 	close(err_fd);
 	if (!c && !journal_acked(cs->journal, cid))
-		(void)instances_exec_kill(cs->instances, iid, cid, NULL);   /* nobody asked for it: its row and journal are gone */
+		(void)instances_exec_kill(cs->instances, iid, &x, NULL);   /* nobody asked for it: its row and journal are gone */
 }
 
 void commands_exited(struct commands *cs, const char *iid, const char *cid, const struct exec_exited *e)

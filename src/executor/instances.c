@@ -134,8 +134,11 @@ static void ready(struct instance *i)
 		i->r.enforced = i->is->ops->enforced(i->is->provider, i->r.id);
 		change(i, INSTANCE_IS_READY);
 	}
-	if (i->r.state == INSTANCE_IS_READY)
+	/* an answer to lookup() tells nothing anew of what the agent holds */
+	if (i->r.state == INSTANCE_IS_READY && !i->in_contact) {
+		i->in_contact = true;
 		i->is->events->connected(i->is->arg, i);
+	}
 }
 
 static void ended(struct instance *i, enum instance_state s, const err_t *err)
@@ -159,6 +162,7 @@ static void on_instance(void *arg, const char *id, enum instance_event ev, const
 		ready(i);
 		break;
 	case INSTANCE_LOST_CONTACT:
+		i->in_contact = false;
 		log_kv(LOG_INFO, "instance_contact_lost", "instance", id, NULL);
 		break;
 	case INSTANCE_FAILED:
@@ -174,6 +178,13 @@ static void on_instance(void *arg, const char *id, enum instance_event ev, const
 		log_kv(LOG_WARN, "destroy_failed", "instance", id, "err", err_message(err), NULL);
 		destroy_again(i);
 		break;
+	case INSTANCE_AT_IT:
+	case INSTANCE_PAUSED:
+	case INSTANCE_PAUSE_FAILED:
+	case INSTANCE_WAKE_FAILED:
+	case INSTANCE_KEPT:
+	case INSTANCE_KEEP_FAILED:
+		break;   /* answers to what is never asked here */
 	}
 }
 
@@ -198,11 +209,27 @@ static void on_stdin_taken(void *arg, const char *iid, const char *cid, uint64_t
 	is->events->stdin_taken(is->arg, iid, cid, taken, window);
 }
 
+static void on_scope_ended(void *arg, const char *iid, const char *scope, const err_t *err)
+{
+	(void)arg;
+	log_kv(LOG_DEBUG, "scope_ended", "instance", iid, "scope", scope, "err", err ? err_message(err) : "", NULL);
+}
+
+static void on_listed(void *arg, const struct listed *items, size_t n, bool complete, const err_t *err)
+{
+	(void)arg;
+	(void)items;
+	(void)n;
+	log_kv(LOG_DEBUG, "instances_listed", "complete", complete ? "1" : "0", "err", err ? err_message(err) : "", NULL);
+}
+
 static const struct provider_events provider_events = {
 	.instance = on_instance,
 	.started = on_started,
 	.exited = on_exited,
 	.stdin_taken = on_stdin_taken,
+	.scope_ended = on_scope_ended,
+	.listed = on_listed,
 };
 
 /* --- tombstones and sweeps --- */
@@ -250,7 +277,7 @@ static void take_up(struct instance *i)
 	int rc = 0;
 
 	if (i->r.state == INSTANCE_CREATING || i->r.state == INSTANCE_IS_READY)
-		rc = is->ops->adopt(is->provider, &spec, i->r.was_ready, &err);
+		rc = is->ops->adopt(is->provider, &spec, i->r.was_ready ? INSTANCE_WAS_READY : INSTANCE_WAS_MADE, &err);
 	else if (i->r.state == INSTANCE_DESTROYING)
 		rc = is->ops->destroy(is->provider, i->r.id, &err);
 	if (rc == 0)

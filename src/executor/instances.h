@@ -59,8 +59,8 @@ void instance_ack(struct instance *i, uint64_t version);   /* of one that is gon
 int instances_exec(struct instances *is, const char *iid, const struct exec_spec *s, err_t **err);
 int instances_exec_ack(struct instances *is, const char *iid, const char *cid, err_t **err);
 int instances_exec_stdin(struct instances *is, const char *iid, const char *cid, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
-int instances_exec_signal(struct instances *is, const char *iid, const char *cid, int signo, err_t **err);
-int instances_exec_kill(struct instances *is, const char *iid, const char *cid, err_t **err);
+int instances_exec_signal(struct instances *is, const char *iid, const struct exec_ref *x, int signo, err_t **err);
+int instances_exec_kill(struct instances *is, const char *iid, const struct exec_ref *x, err_t **err);
 char *instances_health(struct instances *is);   /* see provider_ops.health */
 
 #endif

@@ -94,14 +94,14 @@ int instances_exec_stdin(struct instances *is, const char *iid, const char *cid,
 	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_stdin(is->provider, iid, cid, offset, data, n, eof, err);
 }
 
-int instances_exec_signal(struct instances *is, const char *iid, const char *cid, int signo, err_t **err)
+int instances_exec_signal(struct instances *is, const char *iid, const struct exec_ref *x, int signo, err_t **err)
 {
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_signal(is->provider, iid, cid, signo, err);
+	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_signal(is->provider, iid, x, signo, err);
 }
 
-int instances_exec_kill(struct instances *is, const char *iid, const char *cid, err_t **err)
+int instances_exec_kill(struct instances *is, const char *iid, const struct exec_ref *x, err_t **err)
 {
-	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_kill(is->provider, iid, cid, err);
+	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_kill(is->provider, iid, x, err);
 }
 
 char *instances_health(struct instances *is)

@@ -13,6 +13,7 @@ struct instance {
 	struct instance_record r;
 	struct loop_timer *again;       /* destroy again; NULL until needed */
 	int64_t backoff_ms;
+	bool in_contact;                /* READY was told and contact not lost since */
 };
 
 struct instances {

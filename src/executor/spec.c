@@ -198,7 +198,7 @@ int spec_exec(const struct spec *s, const char *cid, struct instances *is, bool 
 	cleanup_free char **argv = s->argv ? argv_of(s) : NULL;
 	cleanup_strv char **env = env_of(s);
 	struct exec_spec x = {
-		.exec_id = cid, .argv = argv, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .env = env,
+		.exec_id = cid, .scope = s->instance, .kind = EXEC_COMMAND, .argv = argv, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .env = env,
 		.timeout_ms = s->timeout_ms, .stdin_open = stdin_open,
 	};
 

@@ -47,6 +47,7 @@ void box_free(struct box *b)
 		close(b->monitor_fd);
 	box_agent_close(b, false);
 	cgroup_free(b->cgroup);
+	err_free(b->why);
 	loop_timer_free(b->timer);
 	free(b);
 }
@@ -63,9 +64,12 @@ void box_begin(struct box *b, enum box_step first)
 	box_kick(b);
 }
 
-static void go_down(struct box *b)
+static void go_down(struct box *b, const err_t *why, bool exited)
 {
 	b->step = BOX_DOWN;
+	b->exited = exited;
+	err_free(steal_ptr(&b->why));
+	err_set(&b->why, err_code(why), err_detail(why), "%s", err_message(why));
 	if (b->queued)
 		box_pass_turn(b);
 	guard_cancel(steal_ptr(&b->guard));
@@ -75,14 +79,14 @@ static void go_down(struct box *b)
 void box_fail(struct box *b, const err_t *why)
 {
 	log_kv(LOG_WARN, "instance_failed", "instance", b->id, "err", err_message(why), NULL);
-	go_down(b);
+	go_down(b, why, false);
 	container_tell(b, INSTANCE_FAILED, why);
 }
 
 void box_exited(struct box *b, const err_t *why)
 {
 	log_kv(LOG_WARN, "instance_ended", "instance", b->id, "err", err_message(why), NULL);
-	go_down(b);
+	go_down(b, why, true);
 	container_tell(b, INSTANCE_EXITED, why);
 }
 
@@ -225,6 +229,6 @@ static void run(void *arg)
 		b->step = BOX_END;
 	if (b->step >= BOX_END)
 		box_run_removal(b);
-	else if (b->step != BOX_DOWN && !(b->step == BOX_UP && agent_link_ready(b->agent)) && (b->step != BOX_CREATE || box_take_turn(b)))
+	else if (b->step != BOX_DOWN && !(b->step == BOX_UP && agent_link_ready(b->agent) && !b->asked) && (b->step != BOX_CREATE || box_take_turn(b)))
 		act(b, steps[b->step]);
 }

@@ -41,6 +41,7 @@ struct box {
 	bool quiet;                     /* an orphan: its end is logged, not told */
 	bool was_ready;                 /* told READY in this life or an earlier one: never made anew */
 	bool enforced;
+	bool asked;                     /* lookup(): the engine's next answer is told */
 	int64_t deadline_ms;            /* CLOCK_BOOTTIME: creation, or removal */
 	int64_t backoff_ms;
 	int64_t hold_until_ms;          /* END: removal waits no longer than that; 0: not begun */
@@ -56,6 +57,8 @@ struct box {
 	struct guard *guard;
 	pid_t guard_pid;                /* whose network the guard closes, or closed */
 	bool guarded;                   /* network rules are in force for guard_pid, or there is no network */
+	err_t *why;                     /* DOWN: what it failed or ended of; NULL: removal given up */
+	bool exited;                    /* DOWN: EXITED was told, not FAILED */
 	struct agent_link *agent;
 	struct list execs;              /* commands whose end is not acknowledged */
 	unsigned execs_n;
@@ -95,6 +98,7 @@ int box_agent_open(struct box *b, err_t **err);
 void box_agent_close(struct box *b, bool gone);
 int box_exec(struct box *b, const struct exec_spec *s, err_t **err);
 void box_exec_forget(struct box *b, const char *exec_id);
+bool box_scope_kill(struct box *b, const char *scope);   /* kills its open commands; false: there is none */
 void box_execs_free(struct box *b);
 
 #endif

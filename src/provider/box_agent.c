@@ -15,6 +15,7 @@
 struct out_exec {
 	struct list node;
 	char id[ENGINE_INSTANCE_SIZE];
+	char scope[ENGINE_INSTANCE_SIZE];   /* "": told by the agent after a restart of ours; the instance's own */
 	int64_t oom_before;      /* the counter when it was started (or taken up again); -1 not known */
 };
 
@@ -68,14 +69,36 @@ int box_exec(struct box *b, const struct exec_spec *s, err_t **err)
 {
 	bool had = find(b, s->exec_id) != NULL;
 
-	if (!had && !remember(b, s->exec_id))
+	struct out_exec *x = remember(b, s->exec_id);
+
+	if (!x)
 		return err_set(err, ERR_NO_MEMORY, NULL, "command");
+	if (str_copy(x->scope, sizeof(x->scope), s->scope) < 0) {
+		if (!had)
+			box_exec_forget(b, s->exec_id);
+		return err_set(err, ERR_INVALID, "bad_id", "scope too long");
+	}
 	if (agent_link_exec(b->agent, s, err) < 0) {
 		if (!had)
 			box_exec_forget(b, s->exec_id);
 		return -1;
 	}
 	return 0;
+}
+
+bool box_scope_kill(struct box *b, const char *scope)
+{
+	bool any = false;
+
+	list_for_each(i, &b->execs) {
+		struct out_exec *x = list_entry(i, struct out_exec, node);
+
+		if (!str_eq(x->scope[0] ? x->scope : b->id, scope))
+			continue;
+		any = true;
+		(void)agent_link_kill(b->agent, x->id, NULL);
+	}
+	return any;
 }
 
 /* --- events of the link --- */

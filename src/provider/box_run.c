@@ -152,8 +152,16 @@ static void on_recheck(void *arg, const struct engine_answer *a, const err_t *er
 	struct box *b = arg;
 	cleanup_err err_t *late = NULL;
 
-	if (box_answered(b) || (b->step == BOX_UP && agent_link_ready(b->agent)) || b->step == BOX_DOWN)
+	bool asked = b->asked;
+
+	b->asked = false;
+	if (box_answered(b) || b->step == BOX_DOWN)
 		return;
+	if (b->step == BOX_UP && agent_link_ready(b->agent)) {
+		if (asked && !err)
+			container_tell(b, INSTANCE_READY, NULL);
+		return;
+	}
 	if ((err && err_code(err) == ERR_NOT_FOUND) || (!err && (a->items[0].state != ENGINE_RUNNING || a->items[0].pid != b->pid))) {
 		err_set(&late, ERR_GONE, b->was_ready ? "instance_ended" : "agent_ended", "the container has ended");
 		if (b->was_ready)

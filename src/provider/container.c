@@ -52,6 +52,7 @@ static void container_close(struct provider *p)
 		box_free(list_entry(i, struct box, link_node));
 	if (p->workspaces_fd >= 0)
 		close(p->workspaces_fd);
+	container_ask_free(p);
 	free(p);
 }
 
@@ -87,6 +88,7 @@ static struct provider *container_open(struct loop *l, const struct config *c, c
 	p->arg = arg;
 	p->workspaces_fd = -1;
 	list_init(&p->boxes);
+	container_ask_init(p);
 	if (start_up(p, err) < 0) {
 		container_close(p);
 		return NULL;
@@ -155,13 +157,13 @@ static int container_create(struct provider *p, const struct instance_spec *s, e
 	return 0;
 }
 
-static int container_adopt(struct provider *p, const struct instance_spec *s, bool was_ready, err_t **err)
+static int container_adopt(struct provider *p, const struct instance_spec *s, enum instance_was was, err_t **err)
 {
 	struct box *b = add_box(p, s, err);
 
 	if (!b)
 		return -1;
-	b->was_ready = was_ready;
+	b->was_ready = was != INSTANCE_WAS_MADE;
 	box_begin(b, BOX_LOOKUP);
 	return 0;
 }
@@ -215,18 +217,18 @@ static int container_exec_stdin(struct provider *p, const char *id, const char *
 	return b ? agent_link_stdin(b->agent, exec_id, offset, data, n, eof, err) : -1;
 }
 
-static int container_exec_signal(struct provider *p, const char *id, const char *exec_id, int signo, err_t **err)
+static int container_exec_signal(struct provider *p, const char *id, const struct exec_ref *x, int signo, err_t **err)
 {
 	struct box *b = running(p, id, err);
 
-	return b ? agent_link_signal(b->agent, exec_id, signo, err) : -1;
+	return b ? agent_link_signal(b->agent, x->exec_id, signo, err) : -1;
 }
 
-static int container_exec_kill(struct provider *p, const char *id, const char *exec_id, err_t **err)
+static int container_exec_kill(struct provider *p, const char *id, const struct exec_ref *x, err_t **err)
 {
 	struct box *b = running(p, id, err);
 
-	return b ? agent_link_kill(b->agent, exec_id, err) : -1;
+	return b ? agent_link_kill(b->agent, x->exec_id, err) : -1;
 }
 
 static bool container_enforced(struct provider *p, const char *id)
@@ -243,6 +245,10 @@ const struct provider_ops provider_container = {
 	.close = container_close,
 	.create = container_create,
 	.adopt = container_adopt,
+	.lookup = container_lookup,
+	.pause = container_pause,
+	.wake = container_pause,
+	.keep = container_keep,
 	.destroy = container_destroy,
 	.sweep = container_sweep,
 	.exec = container_exec,
@@ -250,6 +256,8 @@ const struct provider_ops provider_container = {
 	.exec_stdin = container_exec_stdin,
 	.exec_signal = container_exec_signal,
 	.exec_kill = container_exec_kill,
+	.scope_end = container_scope_end,
+	.list = container_list,
 	.enforced = container_enforced,
 	.health = container_health,
 };

@@ -1,11 +1,17 @@
 /* provider.h - the contract between the executor and whatever isolates code (container, host, a remote microVM).
  *
- * A provider owns instances by an id that its caller chose (a UUID, which is also the operation id of the create: asking twice
- * is safe). All calls return at once; what comes of them arrives later through provider_events, from the loop. An instance and its
- * commands outlive the executor: after a restart provider_adopt() finds them again and the same events come for them.
+ * A provider owns instances by an id that its caller chose (a UUID, which is also the operation id of the create: asking twice is safe, and what a lost
+ * answer left behind is found again under it). All calls return at once; what comes of them arrives later through provider_events, from the loop, never
+ * from within a call. An instance and its commands outlive the executor: after a restart adopt() finds them again and the same events come for them.
  *
- * Errors that matter to the caller: ERR_NOT_FOUND (confirmed absent), ERR_BUSY, ERR_UNKNOWN (ask again by id, never create a second),
- * ERR_DENIED, ERR_UNAVAILABLE (engine away, nothing done), ERR_LIMIT (quota). */
+ *              create               pause                  destroy
+ *    (nothing) ──────► being made ─► READY ──────► PAUSED ──────────► GONE
+ *                          │           ▲    wake     │                 ▲ from every state, also for ids never seen
+ *                          └► FAILED   └─────────────┘   EXITED: it vanished
+ *
+ * Error classes, in calls and events: ERR_NOT_FOUND (confirmed absent), ERR_BUSY (not now, nothing done), ERR_UNKNOWN (it may have been done: ask again
+ * by id, never create a second), ERR_DENIED (credentials), ERR_UNAVAILABLE (engine or control plane away, nothing done), ERR_LIMIT (quota),
+ * ERR_REFUSED with detail "…_unsupported" (a capability that the provider does not have). Every provider passes tests/unit/test_provider.c. */
 #ifndef PADDOCK_PROVIDER_PROVIDER_H
 #define PADDOCK_PROVIDER_PROVIDER_H
 
@@ -16,14 +22,18 @@
 #include "base/err.h"
 #include "core/config.h"
 #include "core/loop.h"
+#include "provider/exec.h"
 
 enum provider_cap {
-	PROVIDER_PERSISTENT = 1 << 0,  /* instances outlive a Run */
-	PROVIDER_PAUSE = 1 << 1,
-	PROVIDER_RELEASE = 1 << 2,
+	PROVIDER_PERSISTENT = 1 << 0,  /* one instance a user, which outlives Runs; else one a Run */
+	PROVIDER_PAUSE = 1 << 1,       /* pause() and wake() */
+	PROVIDER_RELEASE = 1 << 2,     /* the instance is merely warm: its user may give it up */
 	PROVIDER_MOUNTS = 1 << 3,      /* workspace and skills are mounted at their virtual paths */
 	PROVIDER_SUDO = 1 << 4,
 };
+
+/* The capabilities of a configured backend ("container", "host", ...); 0 for an unknown one. Pure: also for processes that hold no provider. */
+unsigned provider_caps(const char *name);
 
 struct instance_spec {
 	const char *id;             /* UUID, also the operation id */
@@ -31,42 +41,26 @@ struct instance_spec {
 };
 
 enum instance_event {
-	INSTANCE_READY,             /* commands can be started now; also after an adoption or when the agent dialled again */
+	INSTANCE_READY,             /* commands can be started now; also after an adoption, a wake, or when the agent dialled again */
+	INSTANCE_AT_IT,             /* answer to lookup(): still being made or woken */
+	INSTANCE_PAUSED,            /* answer to pause(), or it paused by itself, or its processes ended but it can be woken: its commands are lost */
+	INSTANCE_PAUSE_FAILED,      /* it goes on as before; err says why (ERR_BUSY: commands run) */
+	INSTANCE_WAKE_FAILED,       /* still paused; err says why. Not for one that vanished: that is EXITED */
+	INSTANCE_KEPT,              /* answer to keep() */
+	INSTANCE_KEEP_FAILED,
 	INSTANCE_LOST_CONTACT,      /* the agent's connection broke; it may come back */
 	INSTANCE_FAILED,            /* will never be ready; destroy() it to clean up. err says why */
-	INSTANCE_EXITED,            /* it ran and has ended by itself (its commands are lost) */
+	INSTANCE_EXITED,            /* it existed and is no more (its commands are lost); never made anew under this id */
 	INSTANCE_GONE,              /* confirmed: nothing of it is left (answer to destroy) */
 	INSTANCE_DESTROY_FAILED,    /* could not be confirmed; err says why; destroy() again later */
 };
 
-struct exec_spec {
-	const char *exec_id;        /* UUID */
-	char *const *argv;          /* NULL-terminated; NULL when command is given */
-	const char *command;        /* text for /bin/bash -c, any length up to 1 MiB */
-	const char *cwd;            /* absolute, inside the instance */
-	bool make_cwd;              /* create cwd (as user) when it is missing: the Run's own workdir */
-	char *const *env;           /* NAME=value, added to the agent's base environment; borrowed until the call returns */
-	int64_t timeout_ms;         /* enforced by the agent, > 0 */
-	bool stdin_open;            /* false: /dev/null */
-};
+enum listed_state { LISTED_RUNNING, LISTED_PAUSED, LISTED_OTHER };
 
-struct exec_started {
-	int64_t started_wall_ms;
-	int32_t pgid;               /* inside the instance */
-	uint64_t stdin_taken;       /* bytes of stdin that the agent already has (after an adoption) */
-	bool adopted;               /* told again after a reconnect */
-};
-
-enum exec_end { EXEC_EXITED, EXEC_SIGNALED, EXEC_NOT_STARTED, EXEC_LOST };
-enum exec_why { EXEC_WHY_NONE, EXEC_WHY_TIMEOUT, EXEC_WHY_KILLED, EXEC_WHY_OOM };
-
-struct exec_exited {
-	enum exec_end end;
-	enum exec_why why;          /* what killed it, as the agent or the kernel's counters say */
-	int code;                   /* exit status or signal number */
-	int64_t ended_wall_ms;
-	int32_t error;              /* EXEC_NOT_STARTED: errno */
-	const char *stage;          /* EXEC_NOT_STARTED: "cwd", "exec", "limits", ... static */
+struct listed {
+	const char *ref;            /* the provider's own name of it */
+	const char *id;             /* the instance id that created it; NULL: not one of ours */
+	enum listed_state state;
 };
 
 /* All called from the loop. ids are borrowed. Descriptors are handed over: the callee closes them. */
@@ -79,7 +73,14 @@ struct provider_events {
 	/* stdin: the agent holds `taken` bytes in all; up to `window` more may be sent. Told after started() of an adopted command, too:
 	 * nothing may be sent to it before. */
 	void (*stdin_taken)(void *arg, const char *instance_id, const char *exec_id, uint64_t taken, uint64_t window);
+	/* Answer to scope_end(): err NULL: confirmed, no process of it is left and none will start; else it could not be confirmed: ask again. */
+	void (*scope_ended)(void *arg, const char *instance_id, const char *scope, const err_t *err);
+	/* Answer to list(): complete is false when the provider gave only a part: absence from it means nothing. err: no list at all. */
+	void (*listed)(void *arg, const struct listed *items, size_t n, bool complete, const err_t *err);
 };
+
+/* How an instance was left when it was last written down. */
+enum instance_was { INSTANCE_WAS_MADE, INSTANCE_WAS_READY, INSTANCE_WAS_PAUSED };   /* WAS_MADE: its creation was under way */
 
 struct provider;   /* one opened provider */
 
@@ -92,18 +93,32 @@ struct provider_ops {
 	/* Row first: the caller has written the instance down before this call. ERR_EXISTS when it is already managed. */
 	int (*create)(struct provider *p, const struct instance_spec *s, err_t **err);
 	/* After a restart: take up an instance that was written down, in whatever state the engine has it: running -> READY after the agent
-	 * dialled in; half-made -> finished or made anew; absent -> made anew when `was_ready` is false, else EXITED. */
-	int (*adopt)(struct provider *p, const struct instance_spec *s, bool was_ready, err_t **err);
+	 * dialled in; paused -> PAUSED; half-made -> finished or made anew; absent -> made anew when it was only being made, else EXITED. */
+	int (*adopt)(struct provider *p, const struct instance_spec *s, enum instance_was was, err_t **err);
+	/* Asks the engine anew what became of it. Answered by READY, AT_IT, PAUSED, EXITED, FAILED, or nothing when the engine is away. */
+	int (*lookup)(struct provider *p, const char *instance_id, err_t **err);
+	/* With PROVIDER_PAUSE, else ERR_REFUSED "pause_unsupported". Repeating either is safe. pause() while commands run: ERR_BUSY. wake() of one that runs: READY. */
+	int (*pause)(struct provider *p, const char *instance_id, err_t **err);
+	int (*wake)(struct provider *p, const char *instance_id, err_t **err);
+	/* It shall not be paused or removed by the provider's own timer for so long. Answered by KEPT or KEEP_FAILED, or EXITED. */
+	int (*keep)(struct provider *p, const char *instance_id, int64_t ms, err_t **err);
 	/* Idempotent; also for ids never seen. Ends in INSTANCE_GONE or INSTANCE_DESTROY_FAILED. */
 	int (*destroy)(struct provider *p, const char *instance_id, err_t **err);
-	/* Everything of ours that the engine holds at any layer and that is not in the set `known` is destroyed. Asynchronous, logs. */
+	/* Everything of ours that the engine holds at any layer and that is not in the set `known`: destroyed when instances are per Run; with
+	 * PROVIDER_PERSISTENT only logged, for it holds a user's things. Asynchronous. */
 	void (*sweep)(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);
 
 	int (*exec)(struct provider *p, const char *instance_id, const struct exec_spec *s, err_t **err);
 	int (*exec_ack)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);   /* the end is in the journal */
 	int (*exec_stdin)(struct provider *p, const char *instance_id, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
-	int (*exec_signal)(struct provider *p, const char *instance_id, const char *exec_id, int signo, err_t **err);   /* to the process group */
-	int (*exec_kill)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);   /* the whole tree; ends in exited() with EXEC_WHY_KILLED */
+	int (*exec_signal)(struct provider *p, const char *instance_id, const struct exec_ref *x, int signo, err_t **err);   /* to the process group */
+	int (*exec_kill)(struct provider *p, const char *instance_id, const struct exec_ref *x, err_t **err);   /* the whole tree; ends in exited() with EXEC_WHY_KILLED */
+	/* Kills what is left of all commands of the scope, also what an ended one left in the background, and drops what it kept for it ($PADDOCK_ENV).
+	 * From now on exec() with this scope starts nothing. Idempotent; of an instance that is paused without processes, absent or unknown: confirmed
+	 * at once. Answered by scope_ended(). */
+	int (*scope_end)(struct provider *p, const char *instance_id, const char *scope, err_t **err);
+	/* The provider's own whole list, unknown ones included. Answered by listed(). */
+	int (*list)(struct provider *p, err_t **err);
 
 	/* True when the kernel holds the instance to its memory and process limits; known once it was ready. */
 	bool (*enforced)(struct provider *p, const char *instance_id);

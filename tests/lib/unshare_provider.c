@@ -21,6 +21,15 @@
 
 #define TOKEN "unshare"
 
+struct answer {
+	struct list node;
+	struct provider *p;
+	struct loop_timer *timer;
+	char id[ID_SIZE], scope[ID_SIZE];
+	enum instance_event ev;
+	bool list;
+};
+
 struct provider {
 	struct loop *loop;
 	const struct provider_events *ev;
@@ -28,7 +37,7 @@ struct provider {
 	char dir[80];
 	int dir_fd;
 	char agent[256];
-	struct list boxes;
+	struct list boxes, answers;
 };
 
 struct box {
@@ -235,12 +244,12 @@ static pid_t pid_read(struct provider *p, const char *id)
 	return (pid_t)pid;
 }
 
-static int ops_adopt(struct provider *p, const struct instance_spec *s, bool was_ready, err_t **err)
+static int ops_adopt(struct provider *p, const struct instance_spec *s, enum instance_was was, err_t **err)
 {
 	pid_t pid = pid_read(p, s->id);
 	struct box *b;
 
-	if (pid == 0 && !was_ready)
+	if (pid == 0 && was == INSTANCE_WAS_MADE)
 		return ops_create(p, s, err);
 	b = box_new(p, s->id, err);
 	if (!b)
@@ -283,6 +292,111 @@ static int ops_destroy(struct provider *p, const char *id, err_t **err)
 	return 0;
 }
 
+/* --- answers from the loop --- */
+
+static void answer_free(struct answer *a)
+{
+	list_del(&a->node);
+	loop_timer_free(a->timer);
+	free(a);
+}
+
+static void tell_list(struct provider *p)
+{
+	struct listed items[256];
+	size_t n = 0, all = 0;
+
+	list_for_each(i, &p->boxes) {
+		struct box *b = list_entry(i, struct box, node);
+
+		all++;
+		if (n < sizeof items / sizeof items[0])
+			items[n++] = (struct listed){ .ref = b->id, .id = b->id, .state = agent_link_ready(b->link) ? LISTED_RUNNING : LISTED_OTHER };
+	}
+	p->ev->listed(p->arg, items, n, n == all, NULL);
+}
+
+static void on_answer(void *arg)
+{
+	struct answer *a = arg;
+	struct provider *p = a->p;
+
+	if (a->list)
+		tell_list(p);
+	else if (a->scope[0])
+		p->ev->scope_ended(p->arg, a->id, a->scope, NULL);
+	else
+		p->ev->instance(p->arg, a->id, a->ev, NULL);
+	answer_free(a);
+}
+
+static int answer(struct provider *p, const struct answer *what)
+{
+	struct answer *a = malloc(sizeof *a);
+
+	if (!a)
+		abort();
+	*a = *what;
+	a->p = p;
+	a->timer = loop_timer_new(p->loop, on_answer, a);
+	list_add_tail(&p->answers, &a->node);
+	loop_timer_set(a->timer, 0);
+	return 0;
+}
+
+static int answer_instance(struct provider *p, const char *id, enum instance_event ev)
+{
+	struct answer a = { .ev = ev };
+
+	(void)str_copy(a.id, sizeof a.id, id);
+	return answer(p, &a);
+}
+
+static int ops_lookup(struct provider *p, const char *id, err_t **err)
+{
+	struct box *b = find(p, id);
+
+	if (!b)
+		return err_set(err, ERR_NOT_FOUND, NULL, "no box");
+	return answer_instance(p, id, agent_link_ready(b->link) ? INSTANCE_READY : b->io ? INSTANCE_AT_IT : INSTANCE_EXITED);
+}
+
+static int ops_pause(struct provider *p, const char *id, err_t **err)
+{
+	(void)p;
+	(void)id;
+	return err_set(err, ERR_REFUSED, "pause_unsupported", "it is not paused");
+}
+
+static int ops_keep(struct provider *p, const char *id, int64_t ms, err_t **err)
+{
+	struct box *b = find(p, id);
+
+	(void)ms;
+	if (!b)
+		return err_set(err, ERR_NOT_FOUND, NULL, "no box");
+	return answer_instance(p, id, agent_link_ready(b->link) ? INSTANCE_KEPT : INSTANCE_KEEP_FAILED);
+}
+
+static int ops_list(struct provider *p, err_t **err)
+{
+	struct answer a = { .list = true };
+
+	(void)err;
+	return answer(p, &a);
+}
+
+static int ops_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
+{
+	struct answer a = { .list = false };
+
+	if (find(p, id))
+		return err_set(err, ERR_UNAVAILABLE, NULL, "a box and its scope end together");
+	(void)str_copy(a.id, sizeof a.id, id);
+	(void)str_copy(a.scope, sizeof a.scope, scope);
+	return answer(p, &a);
+}
+
 /* --- the rest --- */
 
 static struct provider *ops_open(struct loop *l, const struct config *c, const struct provider_events *ev, void *arg, err_t **err)
@@ -300,6 +414,7 @@ static struct provider *ops_open(struct loop *l, const struct config *c, const s
 	p->ev = ev;
 	p->arg = arg;
 	list_init(&p->boxes);
+	list_init(&p->answers);
 	return p;
 }
 
@@ -307,6 +422,8 @@ static void ops_close(struct provider *p)
 {
 	while (!list_empty(&p->boxes))
 		box_free(list_entry(p->boxes.next, struct box, node), false);
+	while (!list_empty(&p->answers))
+		answer_free(list_entry(p->answers.next, struct answer, node));
 	close(p->dir_fd);
 	free(p);
 }
@@ -355,18 +472,18 @@ static int ops_exec_stdin(struct provider *p, const char *id, const char *exec_i
 	return b ? agent_link_stdin(b->link, exec_id, offset, data, n, eof, err) : -1;
 }
 
-static int ops_exec_signal(struct provider *p, const char *id, const char *exec_id, int signo, err_t **err)
+static int ops_exec_signal(struct provider *p, const char *id, const struct exec_ref *x, int signo, err_t **err)
 {
 	struct box *b = live(p, id, err);
 
-	return b ? agent_link_signal(b->link, exec_id, signo, err) : -1;
+	return b ? agent_link_signal(b->link, x->exec_id, signo, err) : -1;
 }
 
-static int ops_exec_kill(struct provider *p, const char *id, const char *exec_id, err_t **err)
+static int ops_exec_kill(struct provider *p, const char *id, const struct exec_ref *x, err_t **err)
 {
 	struct box *b = live(p, id, err);
 
-	return b ? agent_link_kill(b->link, exec_id, err) : -1;
+	return b ? agent_link_kill(b->link, x->exec_id, err) : -1;
 }
 
 static char *ops_health(struct provider *p)
@@ -376,7 +493,8 @@ static char *ops_health(struct provider *p)
 }
 
 static const struct provider_ops unshare_ops = {
-	.name = "unshare", .open = ops_open, .close = ops_close, .create = ops_create, .adopt = ops_adopt, .destroy = ops_destroy,
+	.name = "unshare", .open = ops_open, .close = ops_close, .create = ops_create, .adopt = ops_adopt,
+	.lookup = ops_lookup, .pause = ops_pause, .wake = ops_pause, .keep = ops_keep, .list = ops_list, .scope_end = ops_scope_end, .destroy = ops_destroy,
 	.enforced = ops_enforced, .sweep = ops_sweep, .exec = ops_exec, .exec_ack = ops_exec_ack, .exec_stdin = ops_exec_stdin,
 	.exec_signal = ops_exec_signal, .exec_kill = ops_exec_kill, .health = ops_health,
 };

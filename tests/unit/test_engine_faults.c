@@ -13,6 +13,7 @@
 #include "tests/lib/fake_engine.h"
 
 #define DEADLINE_MS 8000
+#define SCOPE "22222222-2222-4333-8444-555555555555"
 
 static struct loop *loop;
 static struct provider *provider;
@@ -23,6 +24,11 @@ static enum instance_event seen[32];
 static size_t n_seen;
 static char last_detail[64];
 static enum instance_event stop_at;
+static unsigned scopes_ended;
+static size_t n_listed;
+static bool list_complete;
+static char listed_id[64], listed_ref[64];
+static enum listed_state listed_as;
 
 /* --- what the provider tells --- */
 
@@ -66,7 +72,32 @@ static void on_stdin_taken(void *arg, const char *instance_id, const char *exec_
 	(void)window;
 }
 
-static const struct provider_events events = { on_instance, on_started, on_exited, on_stdin_taken };
+static void on_scope_ended(void *arg, const char *instance_id, const char *scope, const err_t *err)
+{
+	(void)arg;
+	assert_string_equal(instance_id, FAKE_IID);
+	assert_string_equal(scope, SCOPE);
+	str_copy(last_detail, sizeof(last_detail), err ? err_detail(err) : "");
+	scopes_ended++;
+	loop_stop(loop);
+}
+
+static void on_listed(void *arg, const struct listed *items, size_t n, bool complete, const err_t *err)
+{
+	(void)arg;
+	n_listed = n;
+	list_complete = complete;
+	str_copy(last_detail, sizeof(last_detail), err ? err_detail(err) : "");
+	str_copy(listed_id, sizeof(listed_id), n && items[0].id ? items[0].id : "");
+	str_copy(listed_ref, sizeof(listed_ref), n ? items[0].ref : "");
+	listed_as = n ? items[0].state : LISTED_OTHER;
+	loop_stop(loop);
+}
+
+static const struct provider_events events = {
+	.instance = on_instance, .started = on_started, .exited = on_exited, .stdin_taken = on_stdin_taken, .scope_ended = on_scope_ended,
+	.listed = on_listed,
+};
 
 static void on_limit(void *arg)
 {
@@ -113,6 +144,7 @@ static int set_up(void **state)
 
 	(void)state;
 	n_seen = 0;
+	scopes_ended = 0;
 	unit_tmpdir(dir);
 	str_fmt(path, sizeof(path), "%s/ws", dir);
 	mkdir(path, 0755);
@@ -156,11 +188,11 @@ static void create(void)
 	assert_int_equal(n_seen, 0);   /* nothing is told from within the call */
 }
 
-static void adopt(bool was_ready)
+static void adopt(enum instance_was was)
 {
 	const struct instance_spec s = { .id = FAKE_IID, .workspace = "w" };
 
-	assert_int_equal(provider_container.adopt(provider, &s, was_ready, NULL), 0);
+	assert_int_equal(provider_container.adopt(provider, &s, was, NULL), 0);
 }
 
 static void destroy(void)
@@ -355,7 +387,7 @@ static void somebody_else_s_container(void **state)
 	(void)state;
 	fake.exists = fake.foreign = true;
 	fake.state = ENGINE_RUNNING;
-	adopt(false);
+	adopt(INSTANCE_WAS_MADE);
 	until(INSTANCE_FAILED);
 	assert_string_equal(last_detail, "foreign_container");
 }
@@ -405,7 +437,7 @@ static void adopted_running(void **state)
 	provider_container.close(provider);
 	provider = provider_container.open(loop, config, &events, NULL, NULL);
 	n_seen = 0;
-	adopt(true);
+	adopt(INSTANCE_WAS_READY);
 	later(50, fake_agent_dial);
 	until(INSTANCE_READY);
 	assert_int_equal(fake.creates, 1);
@@ -415,7 +447,7 @@ static void adopted_running(void **state)
 static void adopted_and_no_longer_there(void **state)
 {
 	(void)state;
-	adopt(true);
+	adopt(INSTANCE_WAS_READY);
 	until(INSTANCE_EXITED);
 	assert_int_equal(fake.creates, 0);
 	gone();
@@ -424,7 +456,7 @@ static void adopted_and_no_longer_there(void **state)
 static void adopted_and_never_made(void **state)
 {
 	(void)state;
-	adopt(false);
+	adopt(INSTANCE_WAS_MADE);
 	until(INSTANCE_READY);
 	assert_int_equal(fake.creates, 1);
 }
@@ -451,6 +483,133 @@ static void the_agent_dials_again(void **state)
 	later(100, fake_agent_dial);
 	until(INSTANCE_READY);
 	gone();
+}
+
+/* --- what is asked of an instance --- */
+
+static void lookup(void)
+{
+	assert_int_equal(provider_container.lookup(provider, FAKE_IID, NULL), 0);
+}
+
+static void looked_up(void **state)
+{
+	cleanup_err err_t *err = NULL;
+
+	(void)state;
+	assert_int_equal(provider_container.lookup(provider, FAKE_IID, &err), -1);
+	assert_int_equal(err_code(err), ERR_NOT_FOUND);
+	create();
+	lookup();
+	assert_int_equal(n_seen, 0);
+	until(INSTANCE_AT_IT);
+	until(INSTANCE_READY);
+	n_seen = 0;
+	lookup();
+	until(INSTANCE_READY);
+	assert_int_equal(n_seen, 1);
+	fake.away = 1;
+	lookup();
+	pass(50);
+	assert_int_equal(n_seen, 1);   /* nobody knows */
+	fake.state = ENGINE_STOPPED;
+	fake_agent_hang_up();
+	until(INSTANCE_EXITED);
+	n_seen = 0;
+	lookup();
+	until(INSTANCE_EXITED);
+	assert_string_equal(last_detail, "instance_ended");
+	gone();
+}
+
+static void looked_up_and_failed(void **state)
+{
+	(void)state;
+	fake.no_image = true;
+	create();
+	until(INSTANCE_FAILED);
+	lookup();
+	until(INSTANCE_FAILED);
+	assert_string_equal(last_detail, "image_missing");
+	gone();
+}
+
+static void never_paused(void **state)
+{
+	cleanup_err err_t *err = NULL, *other = NULL;
+
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	assert_int_equal(provider_container.pause(provider, FAKE_IID, &err), -1);
+	assert_int_equal(err_code(err), ERR_REFUSED);
+	assert_string_equal(err_detail(err), "pause_unsupported");
+	assert_int_equal(provider_container.wake(provider, FAKE_IID, &other), -1);
+	assert_string_equal(err_detail(other), "pause_unsupported");
+	assert_int_equal(provider_container.caps, provider_caps("container"));
+	assert_int_equal(provider_caps("container") & PROVIDER_PAUSE, 0);
+	assert_int_equal(provider_caps("nothing"), 0);
+	gone();
+}
+
+static void kept(void **state)
+{
+	cleanup_err err_t *err = NULL;
+
+	(void)state;
+	assert_int_equal(provider_container.keep(provider, FAKE_IID, 1000, &err), -1);
+	assert_int_equal(err_code(err), ERR_NOT_FOUND);
+	create();
+	assert_int_equal(provider_container.keep(provider, FAKE_IID, 1000, NULL), 0);
+	until(INSTANCE_KEEP_FAILED);
+	assert_string_equal(last_detail, "instance_not_ready");
+	until(INSTANCE_READY);
+	assert_int_equal(provider_container.keep(provider, FAKE_IID, 1000, NULL), 0);
+	until(INSTANCE_KEPT);
+	gone();
+}
+
+static void until_listed(void)
+{
+	assert_int_equal(provider_container.list(provider, NULL), 0);
+	loop_timer_set(limit, DEADLINE_MS);
+	assert_int_equal(loop_run(loop, NULL), 0);
+}
+
+static void listed(void **state)
+{
+	(void)state;
+	until_listed();
+	assert_int_equal(n_listed, 0);
+	assert_true(list_complete);
+	create();
+	until(INSTANCE_READY);
+	until_listed();
+	assert_int_equal(n_listed, 1);
+	assert_string_equal(listed_id, FAKE_IID);
+	assert_string_equal(listed_ref, FAKE_NAME);
+	assert_int_equal(listed_as, LISTED_RUNNING);
+	fake.foreign = true;
+	until_listed();
+	assert_string_equal(listed_id, "");
+	fake.foreign = false;
+	fake.away = 1;
+	until_listed();
+	assert_int_equal(n_listed, 0);
+	assert_false(list_complete);
+	assert_string_equal(last_detail, "unavailable");
+	gone();
+}
+
+static void a_scope_of_nobody(void **state)
+{
+	(void)state;
+	assert_int_equal(provider_container.scope_end(provider, FAKE_IID, SCOPE, NULL), 0);
+	assert_int_equal(scopes_ended, 0);
+	loop_timer_set(limit, DEADLINE_MS);
+	assert_int_equal(loop_run(loop, NULL), 0);
+	assert_int_equal(scopes_ended, 1);
+	assert_string_equal(last_detail, "");
 }
 
 static bool nobody(void *arg, const char *id)
@@ -491,7 +650,8 @@ int main(void)
 		CASE(an_engine_that_comes_back), CASE(an_engine_that_stays_away), CASE(storage_of_a_killed_create_is_removed), CASE(no_image),
 		CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
 		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_and_no_longer_there),
-		CASE(adopted_and_never_made), CASE(ends_by_itself), CASE(the_agent_dials_again), CASE(sweeps),
+		CASE(adopted_and_never_made), CASE(ends_by_itself), CASE(the_agent_dials_again), CASE(sweeps), CASE(looked_up),
+		CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody),
 	};
 
 	log_init("test", LOG_ERROR);

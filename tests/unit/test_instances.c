@@ -73,13 +73,13 @@ static int fake_create(struct provider *p, const struct instance_spec *s, err_t 
 	return fake.refuse_create ? err_set(err, ERR_UNAVAILABLE, NULL, "no") : 0;
 }
 
-static int fake_adopt(struct provider *p, const struct instance_spec *s, bool was_ready, err_t **err)
+static int fake_adopt(struct provider *p, const struct instance_spec *s, enum instance_was was, err_t **err)
 {
 	(void)p;
 	(void)err;
 	assert_string_equal(s->workspace, "w");
 	fake.adopts++;
-	fake.adopted_ready = was_ready;
+	fake.adopted_ready = was == INSTANCE_WAS_READY;
 	return 0;
 }
 
@@ -241,6 +241,8 @@ static void ready_and_taken_up_again(void **state)
 	tell(A, INSTANCE_READY);
 	assert_int_equal(instance_state(i), INSTANCE_IS_READY);
 	assert_int_equal(changes, 1);
+	assert_int_equal(connections, 1);
+	tell(A, INSTANCE_READY);              /* as an answer to lookup(): the agent told nothing anew */
 	assert_int_equal(connections, 1);
 	tell(A, INSTANCE_LOST_CONTACT);
 	tell(A, INSTANCE_READY);

@@ -1,0 +1,22 @@
+/* provider_caps.c - what each backend can do. Apart from the providers: the API decides by it and holds none of them. */
+#include "provider/provider.h"
+
+#include <stddef.h>
+
+#include "base/str.h"
+
+unsigned provider_caps(const char *name)
+{
+	static const struct {
+		const char *name;
+		unsigned caps;
+	} known[] = {
+		{ "container", PROVIDER_MOUNTS },
+		{ "host", PROVIDER_PERSISTENT | PROVIDER_PAUSE | PROVIDER_RELEASE | PROVIDER_MOUNTS },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (str_eq(known[i].name, name))
+			return known[i].caps;
+	return 0;
+}
