@@ -7,8 +7,9 @@ dist_sql_DATA = \
 	sql/0003_commands.sql \
 	sql/0004_plans.sql \
 	sql/0005_stages.sql \
-	sql/0006_limits.sql
+	sql/0006_limits.sql \
+	sql/0007_sandboxes.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
 dist_check_SCRIPTS += sql/test/pgtap
-EXTRA_DIST += sql/test/rules.sql
+EXTRA_DIST += sql/test/rules.sql sql/test/sandboxes.sql
 TESTS += sql/test/pgtap

@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.run(n integer) RETURNS uuid LANGUAGE sql AS $$ SELECT ('
 CREATE FUNCTION pg_temp.make(n integer, thread text, worker text DEFAULT NULL, attempts integer DEFAULT 2) RETURNS text LANGUAGE sql AS $$
 	SELECT (run_create(pg_temp.run(n), thread, 'container', '/home/user/workspace', NULL, NULL, 60000, attempts, worker, 60000, 'n' || n, ('h' || n)::bytea, NULL, NULL, pg_temp.ann())).result $$;
 CREATE FUNCTION pg_temp.go(n integer, hash bytea, cmd uuid DEFAULT gen_random_uuid(), who origin DEFAULT pg_temp.ann(), most bigint DEFAULT 10) RETURNS text LANGUAGE sql AS $$
-	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(cmd, 'true', NULL, NULL, 1000, false, most, 100, 100, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, who)).result $$;
+	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(cmd, 'true', NULL, NULL, 1000, false, most, 100, 100, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, who)).result $$;
 
 -- constraints
 SELECT throws_ok($$INSERT INTO users (id, name) VALUES (gen_random_uuid(), '../etc')$$, '23514', NULL, 'a name is no path');
@@ -33,7 +33,7 @@ SELECT is((SELECT count(DISTINCT instance_id)::int FROM sandbox_commands WHERE r
 SELECT is(pg_temp.go(1, 'h1', gen_random_uuid(), pg_temp.ann(), 2), 'too_many_commands', 'limit of a Run');
 
 CREATE FUNCTION pg_temp.most(n integer, hash bytea, who origin, most_user bigint, most_all bigint) RETURNS text LANGUAGE sql AS $$
-	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(gen_random_uuid(), 'true', NULL, NULL, 1000, false, 100, most_user, most_all, NULL, NULL, NULL, NULL)::command_wish,
+	SELECT (command_start(pg_temp.run(n), hash, gen_random_uuid(), 'ann', ROW(gen_random_uuid(), 'true', NULL, NULL, 1000, false, 100, most_user, most_all, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish,
 		NULL, NULL, who)).result $$;
 SELECT is(pg_temp.most(1, 'h1', pg_temp.ann(), 2, 100), 'too_many_commands', 'limit of a user');
 SELECT is(pg_temp.most(1, 'h1', pg_temp.ann(), 100, 2), 'too_many_commands', 'limit of all');
@@ -54,14 +54,14 @@ SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(2)), 'pending', 'gets 
 SELECT is(pg_temp.go(2, NULL), 'cleanup_pending', 'and no first command');
 SELECT is(pg_temp.make(3, 'b'), 'created', 'a Run of another Thread');
 SELECT is(pg_temp.go(3, NULL), 'created', 'is not concerned');
-SELECT is(cleanup_confirm(pg_temp.run(1), (SELECT instance_id FROM runs WHERE id = pg_temp.run(1))), false, 'not confirmed while a command has no end');
+SELECT is((SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE id = pg_temp.run(1)), false, 'not confirmed while a command has no end');
 SELECT results_eq($$SELECT what, count(*)::int FROM commands_record(json_build_array(
 		json_build_object('id', pg_temp.run(101), 'status', 'exited', 'reason', 'cancelled', 'signal', 9),
 		json_build_object('id', pg_temp.run(102), 'status', 'lost', 'reason', 'lost')), ARRAY['out'::bytea, NULL], ARRAY[NULL::bytea, NULL]) GROUP BY 1$$,
 	$$SELECT NULL::text, 0 WHERE false$$, 'ends are recorded');
 SELECT is((SELECT stdout FROM sandbox_commands WHERE id = pg_temp.run(101)), 'out'::bytea, 'with their output');
-SELECT is(cleanup_confirm(pg_temp.run(1), gen_random_uuid()), false, 'another instance confirms nothing');
-SELECT is(cleanup_confirm(pg_temp.run(1), (SELECT instance_id FROM runs WHERE id = pg_temp.run(1))), true, 'confirmed');
+SELECT is((SELECT cleanup_confirm(id, gen_random_uuid(), scope_id, 0) FROM runs WHERE id = pg_temp.run(1)), false, 'another instance confirms nothing');
+SELECT is((SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE id = pg_temp.run(1)), true, 'confirmed');
 SELECT is((SELECT count(*)::int FROM instances WHERE run_id = pg_temp.run(1)), 0, 'the ledger forgets it');
 SELECT is((SELECT (run_claim('a', 'w2', 60000, 'n', 'h', pg_temp.ann())).result), 'claimed', 'and the Run is handed out');
 SELECT is((SELECT attempt FROM runs WHERE id = pg_temp.run(1)), 2, 'the oldest first, second attempt');
@@ -88,11 +88,11 @@ SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(3)), 'cancelled', 'can
 
 -- one-shot
 SELECT is((SELECT (execute_start(pg_temp.run(9), pg_temp.run(90), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(91), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).result), 'created', 'execute');
+	ROW(pg_temp.run(91), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).result), 'created', 'execute');
 SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).command_id), pg_temp.run(91), 'the same key, the same command');
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, 'key', 'b', pg_temp.ann())).command_id), pg_temp.run(91), 'the same key, the same command');
 SELECT is((SELECT (execute_start(pg_temp.run(8), pg_temp.run(80), 'ann', 'container', '/home/user/workspace', 1000,
-	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL)::command_wish, 'key', 'c', pg_temp.ann())).result), 'idempotency_mismatch', 'another body');
+	ROW(pg_temp.run(81), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, 'key', 'c', pg_temp.ann())).result), 'idempotency_mismatch', 'another body');
 SELECT is((SELECT command_refused(pg_temp.run(91), 'executor_unavailable', 'away')), pg_temp.run(9), 'refused: the Run ends with it');
 SELECT is((SELECT ROW(status, error_code, cleanup_pending)::text FROM runs WHERE id = pg_temp.run(9)), '(failed,command_not_started,t)', 'failed, to be cleaned up');
 SELECT is((SELECT count(*)::int FROM idempotency_keys), 0, 'and its key is free');
@@ -101,7 +101,7 @@ SELECT is((SELECT count(*)::int FROM idempotency_keys), 0, 'and its key is free'
 SELECT is(pg_temp.make(20, 's', 'w'), 'created', 'a Run with stages');
 CREATE FUNCTION pg_temp.stage(n integer, stage text, ms bigint, own bigint DEFAULT 7) RETURNS text LANGUAGE sql AS $$
 	SELECT a.result || coalesce(' ' || a.timeout_ms, '') FROM command_start(pg_temp.run(20), 'h20', gen_random_uuid(), 'ann',
-		ROW(pg_temp.run(n), 'true', NULL, NULL, own, false, 10, 100, 100, stage, ms, NULL, NULL)::command_wish, NULL, NULL, pg_temp.ann()) a $$;
+		ROW(pg_temp.run(n), 'true', NULL, NULL, own, false, 10, 100, 100, stage, ms, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, pg_temp.ann()) a $$;
 SELECT is(pg_temp.stage(201, 'build', 5000), 'created 5000', 'the first has all of it');
 UPDATE sandbox_commands SET status = 'exited', reason = 'exited', started_at = now() - interval '9 s', ended_at = now() - interval '8 s' WHERE id = pg_temp.run(201);
 SELECT is(pg_temp.stage(202, 'build', 5000), 'created 4000', 'the next has what is left');
@@ -124,7 +124,7 @@ SELECT throws_ok($$UPDATE sandbox_commands SET reason = 'exited' WHERE id = pg_t
 -- limits on instances
 CREATE FUNCTION pg_temp.box(n integer, who origin, most_user bigint, most_all bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT (execute_start(pg_temp.run(n), pg_temp.run(n + 1), 'ann', 'container', '/home/user/workspace', 1000,
-		ROW(pg_temp.run(n + 2), 'true', NULL, NULL, 1000, false, 100, 100, 100, NULL, NULL, most_user, most_all)::command_wish, NULL, NULL, who)).result $$;
+		ROW(pg_temp.run(n + 2), 'true', NULL, NULL, 1000, false, 100, 100, 100, NULL, NULL, most_user, most_all, NULL, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, who)).result $$;
 SELECT is(pg_temp.box(300, pg_temp.bob(), 1, 100), 'too_many_instances', 'limit of a user');
 SELECT is((SELECT count(*)::int FROM runs WHERE id = pg_temp.run(300)), 0, 'and nothing is left of it');
 SELECT is(pg_temp.box(300, pg_temp.bob(), 100, (SELECT count(*) FROM instances)), 'too_many_instances', 'limit of all');
@@ -134,7 +134,7 @@ SELECT is(pg_temp.box(303, pg_temp.ann(), 100, (SELECT count(*) FROM instances) 
 SELECT is(pg_temp.make(310, 'boxes'), 'created', 'a Run without a lease');
 CREATE FUNCTION pg_temp.in_box(most_user bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT (command_start(pg_temp.run(310), NULL, gen_random_uuid(), 'ann',
-		ROW(gen_random_uuid(), 'true', NULL, NULL, 1000, false, 100, 100, 100, NULL, NULL, most_user, 100)::command_wish, NULL, NULL, pg_temp.ann())).result $$;
+		ROW(gen_random_uuid(), 'true', NULL, NULL, 1000, false, 100, 100, 100, NULL, NULL, most_user, 100, NULL, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, pg_temp.ann())).result $$;
 SELECT is(pg_temp.in_box(1), 'too_many_instances', 'its first command needs one');
 SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(310)), 'pending', 'the Run waits as before');
 SELECT is(pg_temp.in_box(100), 'created', 'now there is room');

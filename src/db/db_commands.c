@@ -1,6 +1,6 @@
 #include "db/db_commands.h"
 
-#define ANSWER "a.result, a.command_id, a.run_id, a.attempt, a.instance_id, a.cwd, a.workdir, a.timeout_ms, a.ended"
+#define ANSWER "a.result, a.command_id, a.run_id, a.attempt, a.instance_id, a.cwd, a.workdir, a.timeout_ms, a.ended, a.scope_id, a.previous_id, a.fresh"
 
 static void add_wish(struct db_params *p, const struct db_command_new *n)
 {
@@ -17,6 +17,11 @@ static void add_wish(struct db_params *p, const struct db_command_new *n)
 	db_add_i64(p, n->stage_ms);
 	db_add_i64(p, n->max_user_instances);
 	db_add_i64(p, n->max_all_instances);
+	db_add_str(p, n->scope);
+	db_add_str(p, n->kind);
+	db_add_str(p, n->provider);
+	db_add_i64(p, n->stale_ms);
+	db_add_bool(p, n->renew);
 }
 
 static void add_idem(struct db_params *p, const struct db_idem *i)
@@ -29,7 +34,8 @@ static const struct db_stmt command_start = {
 	"command_start",
 	"SELECT " ANSWER " FROM command_start($1::uuid, $2::bytea, $3::uuid, $4, "
 	"ROW($5::uuid, $6::text, $7::json, $8::text, $9::bigint, $10::boolean, $11::bigint, $12::bigint, $13::bigint, $14::text, "
-	"nullif($15::bigint, 0), $16::bigint, $17::bigint)::command_wish, $18, $19::bytea, ROW($20::uuid, $21::uuid, $22::text, $23::text, $24::text)::origin) a",
+	"nullif($15::bigint, 0), $16::bigint, $17::bigint, $18::uuid, $19::text, $20::text, $21::bigint, $22::boolean)::command_wish, $23, $24::bytea, "
+	"ROW($25::uuid, $26::uuid, $27::text, $28::text, $29::text)::origin) a",
 	true,
 };
 
@@ -51,7 +57,8 @@ static const struct db_stmt execute_start = {
 	"execute_start",
 	"SELECT " ANSWER " FROM execute_start($1::uuid, $2::uuid, $3, $4, $5, $6, "
 	"ROW($7::uuid, $8::text, $9::json, $10::text, $11::bigint, $12::boolean, $13::bigint, $14::bigint, $15::bigint, $16::text, "
-	"nullif($17::bigint, 0), $18::bigint, $19::bigint)::command_wish, $20, $21::bytea, ROW($22::uuid, $23::uuid, $24::text, $25::text, $26::text)::origin) a",
+	"nullif($17::bigint, 0), $18::bigint, $19::bigint, $20::uuid, $21::text, $22::text, $23::bigint, $24::boolean)::command_wish, $25, $26::bytea, "
+	"ROW($27::uuid, $28::uuid, $29::text, $30::text, $31::text)::origin) a",
 	true,
 };
 
@@ -69,6 +76,29 @@ int db_execute_start(struct db *d, const struct db_execute *x, const struct db_c
 	add_idem(&p, i);
 	db_add_origin(&p, o);
 	return db_query(d, &execute_start, &p, ret, err);
+}
+
+/* The command's text and limits are the first one's. */
+static const struct db_stmt command_again = {
+	"command_again",
+	"SELECT " ANSWER " FROM command_again($1::uuid, $2::uuid, $3, ROW($4::uuid, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "
+	"$5::uuid, NULL, $6::text, $7::bigint, true)::command_wish, ROW($8::uuid, $9::uuid, $10::text, $11::text, $12::text)::origin) a",
+	true,
+};
+
+int db_command_again(struct db *d, const char *first, const char *instance, const char *workspace, const struct db_command_new *n, const struct db_origin *o,
+	struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, first);
+	db_add_str(&p, instance);
+	db_add_str(&p, workspace);
+	db_add_str(&p, n->id);
+	db_add_str(&p, n->scope);
+	db_add_str(&p, n->provider);
+	db_add_i64(&p, n->stale_ms);
+	db_add_origin(&p, o);
+	return db_query(d, &command_again, &p, ret, err);
 }
 
 static const struct db_stmt command_refused = { "command_refused", "SELECT f FROM command_refused($1::uuid, $2, $3) f", true };

@@ -15,10 +15,16 @@ struct db_command_new {
 	int64_t max_user_instances, max_all_instances;
 	const char *stage;               /* NULL: none */
 	int64_t stage_ms;                /* in place of timeout_ms: what the stage has in all; 0: timeout_ms holds */
+	const char *scope;               /* a fresh id, for an attempt that has none yet in its user's sandbox */
+	const char *kind;                /* command, file, verify; NULL: command */
+	const char *provider;            /* of sandboxes that outlive Runs; NULL: each attempt has one of its own */
+	int64_t stale_ms;                /* an operation on the sandbox without progress for so long has to be asked for first */
+	bool renew;                      /* a sandbox that is no more is replaced */
 };
 
 /* One row: the result word, then what the executor needs. */
-enum { START_RESULT, START_COMMAND, START_RUN, START_ATTEMPT, START_INSTANCE, START_CWD, START_WORKDIR, START_TIMEOUT, START_ENDED };
+enum { START_RESULT, START_COMMAND, START_RUN, START_ATTEMPT, START_INSTANCE, START_CWD, START_WORKDIR, START_TIMEOUT, START_ENDED, START_SCOPE, START_PREVIOUS,
+	START_FRESH };
 int db_command_start(struct db *d, const char *run, const struct db_lease *l, const char *instance, const char *workspace, const struct db_command_new *n,
 	const struct db_idem *i, const struct db_origin *o, struct db_result **ret, err_t **err);
 
@@ -27,6 +33,10 @@ struct db_execute {
 	int64_t timeout_ms;
 };
 int db_execute_start(struct db *d, const struct db_execute *x, const struct db_command_new *n, const struct db_idem *i, const struct db_origin *o,
+	struct db_result **ret, err_t **err);
+
+/* A second row for a command that was not started because its sandbox is no more; of n: id, scope, provider, stale_ms. As db_command_start. */
+int db_command_again(struct db *d, const char *first, const char *instance, const char *workspace, const struct db_command_new *n, const struct db_origin *o,
 	struct db_result **ret, err_t **err);
 
 /* For good refused: gives the ids of Runs that ended with it (column 0). */

@@ -63,7 +63,8 @@ int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_resu
 
 static const struct db_stmt cleanup_read = {
 	"cleanup_read",
-	"SELECT cleanup_pending, instance_id, coalesce(error_code = 'run_timeout', false) FROM runs WHERE id = $1::uuid",
+	"SELECT r.cleanup_pending, r.instance_id, coalesce(r.error_code = 'run_timeout', false), r.scope_id, r.scope_id <> r.instance_id "
+	"FROM runs r WHERE r.id = $1::uuid",
 	false,
 };
 
@@ -74,14 +75,16 @@ int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t
 	return db_query(d, &cleanup_read, &p, ret, err);
 }
 
-static const struct db_stmt cleanup_confirm = { "cleanup_confirm", "SELECT cleanup_confirm($1::uuid, $2::uuid)", true };
+static const struct db_stmt cleanup_confirm = { "cleanup_confirm", "SELECT cleanup_confirm($1::uuid, $2::uuid, $3::uuid, $4)", true };
 
-int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool *ret_clear, err_t **err)
+int db_cleanup_confirm(struct db *d, const char *run, const char *instance, const char *scope, int64_t running_ms, bool *ret_clear, err_t **err)
 {
 	struct db_params p = { 0 };
 	cleanup_db_result struct db_result *r = NULL;
 	db_add_str(&p, run);
 	db_add_str(&p, instance);
+	db_add_str(&p, scope);
+	db_add_i64(&p, running_ms);
 	if (db_query(d, &cleanup_confirm, &p, &r, err) < 0)
 		return -1;
 	*ret_clear = db_bool(r, 0, 0);

@@ -15,15 +15,16 @@ int db_instance_lost(struct db *d, const char *instance, const char *code, const
 
 /* Due clean-ups: run id. Those taken are put off by hold_ms, so that another janitor takes others meanwhile. */
 int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
-/* pending (bool), instance id or NULL, did the Run reach its ceiling (bool); no row for an unknown Run. */
-enum { CLEANUP_PENDING, CLEANUP_INSTANCE, CLEANUP_CEILING };
+/* pending (bool), instance id or NULL, did the Run reach its ceiling (bool), scope id or NULL, is the instance the user's (bool: it outlives the Run);
+ * no row for an unknown Run. */
+enum { CLEANUP_PENDING, CLEANUP_INSTANCE, CLEANUP_CEILING, CLEANUP_SCOPE, CLEANUP_SHARED };
 int db_cleanup_read(struct db *d, const char *run, struct db_result **ret, err_t **err);
-/* *ret_clear: the duty is cleared, or there was none. */
-int db_cleanup_confirm(struct db *d, const char *run, const char *instance, bool *ret_clear, err_t **err);
+/* *ret_clear: the duty is cleared, or there was none. running_ms: how long an instance of the Run's own ran. */
+int db_cleanup_confirm(struct db *d, const char *run, const char *instance, const char *scope, int64_t running_ms, bool *ret_clear, err_t **err);
 /* Not yet: next try after a back-off between min and max that doubles with each failure (why), or after min when it is merely under way (why NULL). */
 int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err);
 
-/* The ledger: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands that is older
+/* The ledger of Runs' own instances: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands that is older
  * than age_ms is known to have started). */
 enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED };
 int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err);

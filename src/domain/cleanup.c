@@ -42,7 +42,7 @@ static int release(struct domain *d, const char *run_id, const char *instance, b
 	if (left != 0)
 		return left < 0 ? -1 : 0;
 	FAULT_POINT("cleanup_before_confirm");
-	if (db_cleanup_confirm(d->db, run_id, instance, &clear, err) < 0)
+	if (db_cleanup_confirm(d->db, run_id, instance, instance, 0, &clear, err) < 0)
 		return -1;
 	FAULT_POINT("cleanup_after_confirm");
 	return clear;

@@ -278,10 +278,12 @@ static void test_migrations(void **state)
 {
 	(void)state;
 	static const char *const files[] = { "0001_tables.sql", "0002_runs.sql", "0003_commands.sql", "0004_plans.sql", "0005_stages.sql",
-		"0006_limits.sql" };
-	char dir[160];
+		"0006_limits.sql", "0007_sandboxes.sql" };
+	char dir[160], next[32], gap[32];
 	int fd;
 	snprintf(dir, sizeof dir, "%s/sql", st.dir);
+	snprintf(next, sizeof next, "%04zu_broken.sql", UNIT_LEN(files) + 1);
+	snprintf(gap, sizeof gap, "%04zu_gap.sql", UNIT_LEN(files) + 2);
 	assert_int_equal(mkdir(dir, 0755), 0);
 	assert_refused(dir, "migration_gap");
 	for (size_t i = 0; i < UNIT_LEN(files); i++)
@@ -292,13 +294,13 @@ static void test_migrations(void **state)
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* One that fails in its middle leaves nothing behind. */
 	static const char broken[] = "CREATE TABLE half (x int);\nSELECT 1/0;\n";
-	assert_int_equal(io_write_file(fd, "0007_broken.sql", broken, strlen(broken), 0644, 0, NULL), 0);
+	assert_int_equal(io_write_file(fd, next, broken, strlen(broken), 0644, 0, NULL), 0);
 	assert_refused(dir, "migration_failed");
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM pg_class WHERE relname = 'half'"), 0);
-	assert_int_equal(unlinkat(fd, "0007_broken.sql", 0), 0);
-	assert_int_equal(io_write_file(fd, "0008_gap.sql", "SELECT 1;", 9, 0644, 0, NULL), 0);
+	assert_int_equal(unlinkat(fd, next, 0), 0);
+	assert_int_equal(io_write_file(fd, gap, "SELECT 1;", 9, 0644, 0, NULL), 0);
 	assert_refused(dir, "migration_gap");
-	assert_int_equal(unlinkat(fd, "0008_gap.sql", 0), 0);
+	assert_int_equal(unlinkat(fd, gap, 0), 0);
 	struct db *owner = open_as("paddock_owner", 5000, true);
 	migrated = 0;
 	assert_int_equal(db_migrate(owner, dir, count, NULL, NULL), 0);

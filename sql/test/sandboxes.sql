@@ -1,0 +1,155 @@
+-- A user's sandbox: one owner, one truth, no forgotten duty, and its hours (R2.1, R2.5, R2.6, R3.1-R3.9, R5.5).
+BEGIN;
+SELECT no_plan();
+
+INSERT INTO users (id, name) VALUES ('00000000-0000-7000-8000-000000000001', 'ann'), ('00000000-0000-7000-8000-000000000002', 'bob');
+CREATE FUNCTION pg_temp.ann() RETURNS origin LANGUAGE sql AS $$ SELECT ROW('00000000-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000001', NULL, 'r', NULL)::origin $$;
+CREATE FUNCTION pg_temp.n(n integer) RETURNS uuid LANGUAGE sql AS $$ SELECT ('00000000-0000-7000-9000-' || lpad(n::text, 12, '0'))::uuid $$;
+CREATE FUNCTION pg_temp.wish(cmd integer, renew boolean DEFAULT false, provider text DEFAULT 'host', kind text DEFAULT NULL) RETURNS command_wish LANGUAGE sql AS $$
+	SELECT ROW(pg_temp.n(cmd), 'true', NULL, NULL, 1000, false, 10, 100, 100, NULL, NULL, 100, 100, pg_temp.n(cmd + 500), kind, provider, 25000, renew)::command_wish $$;
+CREATE FUNCTION pg_temp.run(run integer, thread text DEFAULT 't') RETURNS text LANGUAGE sql AS $$
+	SELECT (run_create(pg_temp.n(run), thread, 'host', '/home/user/workspace', NULL, NULL, 60000, 2, NULL, NULL, NULL, NULL, NULL, NULL, pg_temp.ann())).result $$;
+CREATE FUNCTION pg_temp.go(run integer, cmd integer, inst integer, renew boolean DEFAULT false, provider text DEFAULT 'host') RETURNS command_answer LANGUAGE sql AS $$
+	SELECT command_start(pg_temp.n(run), NULL, pg_temp.n(inst), 'ann', pg_temp.wish(cmd, renew, provider), NULL, NULL, pg_temp.ann()) $$;
+CREATE FUNCTION pg_temp.state() RETURNS text LANGUAGE sql AS $$ SELECT state || ' ' || generation FROM user_sandboxes $$;
+CREATE FUNCTION pg_temp.seen(inst integer, state text, ms bigint DEFAULT 0, v bigint DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM sandbox_observe(pg_temp.n(inst), v, state, NULL, ms, NULL, NULL) $$;
+CREATE FUNCTION pg_temp.ended(cmd integer) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM commands_record(json_build_array(json_build_object('id', pg_temp.n(cmd), 'status', 'exited', 'reason', 'exited', 'exit_code', 0)),
+		ARRAY[NULL::bytea], ARRAY[NULL::bytea]) $$;
+CREATE FUNCTION pg_temp.later(what interval) RETURNS void LANGUAGE sql AS $$
+	UPDATE user_sandboxes SET op_at = op_at - what, last_activity_at = last_activity_at - what, keep_until = keep_until - what $$;
+
+-- first use
+SELECT is(pg_temp.run(1), 'created', 'a Run');
+SELECT is((pg_temp.go(1, 101, 11)).result, 'created', 'its first command');
+SELECT is(pg_temp.state(), 'creating 1', 'makes the sandbox');
+SELECT is((SELECT fresh FROM pg_temp.go(1, 102, 12)), true, 'a second one goes to the same, which is still to be made');
+SELECT is((SELECT count(DISTINCT instance_id)::int FROM sandbox_commands), 1, 'one instance');
+SELECT is((SELECT count(*)::int FROM instances), 1, 'one row in the ledger');
+SELECT is((SELECT scope_id FROM runs WHERE id = pg_temp.n(1)), pg_temp.n(601), 'the attempt has a scope of its own');
+SELECT is((SELECT sandbox_id || ':' || status || ':' || type FROM sb_container), ':creating:local', 'the view, while it is made');
+SELECT is(pg_temp.seen(11, 'creating'), 1::bigint, 'progress');
+SELECT is(pg_temp.seen(12, 'ready'), 0::bigint, 'what was never ours is not taken');
+SELECT is(pg_temp.seen(11, 'ready', 0), 1::bigint, 'ready');
+SELECT is(pg_temp.state(), 'ready 1', 'is ready');
+SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:false', 'the view, when it is ready');
+SELECT is((pg_temp.go(1, 103, 13)).fresh, false, 'no one is told to make it again');
+
+-- what stands against replacing it
+CREATE FUNCTION pg_temp.rebuild(inst integer) RETURNS text LANGUAGE sql AS $$
+	SELECT x.result || ' ' || array_to_string(x.blockers, ',') FROM sandbox_rebuild('host', pg_temp.n(inst), 'ann', 25000, pg_temp.ann()) x $$;
+CREATE FUNCTION pg_temp.pause(idle bigint DEFAULT NULL) RETURNS text LANGUAGE sql AS $$ SELECT (sandbox_pause('host', idle, 25000, pg_temp.ann())).result $$;
+SELECT is(pg_temp.rebuild(20), 'sandbox_busy active_runs,active_operations', 'a Run and its commands');
+SELECT is(pg_temp.pause(), 'sandbox_busy', 'commands keep it awake');
+SELECT pg_temp.ended(c) FROM unnest(ARRAY[101, 102, 103]) c;
+SELECT is(pg_temp.rebuild(20), 'sandbox_busy active_runs', 'a Run');
+SELECT is(pg_temp.pause(0), 'sandbox_busy', 'an active Run keeps it from idle pause');
+SELECT is((run_finish(pg_temp.n(1), NULL, 'completed', NULL, NULL, pg_temp.ann())).result, 'finished', 'the Run ends');
+SELECT is(pg_temp.rebuild(20), 'sandbox_busy cleanup_pending', 'clean-up');
+SELECT is(pg_temp.pause(), 'sandbox_busy', 'clean-up keeps it awake');
+SELECT is(cleanup_confirm(pg_temp.n(1), pg_temp.n(11), pg_temp.n(999), 0), false, 'another scope confirms nothing');
+SELECT is(cleanup_confirm(pg_temp.n(1), pg_temp.n(11), pg_temp.n(601), 0), true, 'its own does');
+SELECT is((SELECT count(*)::int FROM instances), 1, 'and leaves the sandbox alone');
+SELECT is((SELECT count(*)::int FROM sb_usage_log), 1, 'and counts nothing twice');
+
+-- pause and wake
+SELECT is(pg_temp.pause(1000), 'sandbox_busy', 'not idle for long enough');
+SELECT pg_temp.later('2 s');
+SELECT is(pg_temp.pause(1000), 'pausing', 'idle');
+SELECT is(pg_temp.pause(), 'pausing', 'asked again');
+SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'paused');
+SELECT is(pg_temp.state(), 'paused 1', 'is paused');
+SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'it ran for 7 s');
+SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'told twice');
+SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'counted once');
+SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:true', 'the view, when it is paused');
+SELECT is((SELECT (sandbox_keep('host', 1000, 25000, pg_temp.ann())).result), 'not_running', 'nothing to keep alive');
+SELECT is(pg_temp.run(2, 'u'), 'created', 'another Run');
+SELECT is((pg_temp.go(2, 201, 21)).result, 'created', 'its command');
+SELECT is(pg_temp.state(), 'waking 1', 'wakes the same instance');
+SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'an old report comes late');
+SELECT is(pg_temp.state(), 'waking 1', 'and changes nothing: a command is on its way');
+SELECT is(pg_temp.seen(11, 'ready', 7000), 1::bigint, 'awake');
+SELECT is(pg_temp.seen(11, 'paused', 9000), 1::bigint, 'it pauses by itself while a command is open');
+SELECT is(pg_temp.state(), 'waking 1', 'it will be woken');
+SELECT pg_temp.ended(201);
+SELECT is(pg_temp.seen(11, 'ready', 9000), 1::bigint, 'awake');
+SELECT is((SELECT sum(ms)::int FROM sb_usage_log), 9000, 'stretches add up to the count');
+SELECT is((SELECT string_agg(reason, ',' ORDER BY id) FROM sb_usage_log), 'agent_run,agent_run,agent_run', 'used by Runs');
+SELECT is((SELECT string_agg(run_id::text, ',' ORDER BY id) FROM sb_usage_log), concat_ws(',', pg_temp.n(1), pg_temp.n(2), pg_temp.n(2)), 'each with its Run');
+
+-- a stretch goes over to another Run; our own clock may have run ahead of the executor's count
+SELECT is(pg_temp.run(3, 'v'), 'created', 'a third Run');
+UPDATE instances SET usage_at = usage_at - interval '5 s';
+SELECT is((pg_temp.go(3, 301, 31)).result, 'created', 'its command');
+SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL AND run_id = pg_temp.n(3)), 1, 'the time is now its');
+SELECT ok((SELECT ms BETWEEN 14000 AND 15000 FROM sb_usage_total), 'what was not counted yet is estimated');
+SELECT is(pg_temp.seen(11, 'ready', 10000), 1::bigint, 'the count comes');
+SELECT is((SELECT ms::int FROM sb_usage_total), 10000, 'and is what holds');
+SELECT is((SELECT sum(ms)::int FROM sb_usage_log), 10000, 'for the stretches, too');
+
+-- keep-alive
+SELECT is((SELECT (sandbox_keep('host', 60000, 25000, pg_temp.ann())).result), 'kept', 'kept alive');
+SELECT pg_temp.ended(301);
+SELECT (run_finish(pg_temp.n(r), NULL, 'completed', NULL, NULL, pg_temp.ann())).result FROM unnest(ARRAY[2, 3]) r;
+SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE cleanup_pending;
+SELECT is(pg_temp.pause(1000), 'sandbox_busy', 'no idle pause before its time');
+SELECT pg_temp.later('70 s');
+
+-- rebuild
+SELECT is(pg_temp.rebuild(40), 'rebuilt ', 'at rest');
+SELECT is(pg_temp.state(), 'rebuilding 2', 'generation + 1');
+SELECT is((SELECT previous_id FROM user_sandboxes), pg_temp.n(11), 'what was before is named');
+SELECT is((SELECT count(*)::int FROM instances WHERE retired_at IS NOT NULL AND id = pg_temp.n(11)), 1, 'and is to be destroyed');
+SELECT is(pg_temp.rebuild(41), 'sandbox_busy operation_in_progress', 'one at a time');
+SELECT is(pg_temp.seen(11, 'ready', 10500), 0::bigint, 'the old one no longer speaks for the user');
+SELECT is(pg_temp.state(), 'rebuilding 2', 'as before');
+SELECT instance_destroy_later(pg_temp.n(11), 'it does not answer', true, 100, 1000);
+SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_tries = 1 FROM instances WHERE id = pg_temp.n(11)), 'what cannot be removed is put aside');
+SELECT instance_gone(pg_temp.n(11), 11000, NULL);
+SELECT is((SELECT count(*)::int FROM instances WHERE id = pg_temp.n(11)), 0, 'gone after all');
+SELECT is((SELECT ms::int FROM sb_usage_total), 11000, 'its last second counts');
+SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL), 0, 'and no stretch is open');
+SELECT is(pg_temp.seen(40, 'ready', 0), 1::bigint, 'the new one is ready');
+
+-- stale operations, and the compare-and-swap
+SELECT pg_temp.later('1 h');
+SELECT is(pg_temp.pause(1000), 'pausing', 'a pause begins');
+SELECT pg_temp.later('30 s');
+SELECT is(pg_temp.run(5, 'w'), 'created', 'a Run');
+SELECT is((pg_temp.go(5, 501, 51)).result, 'sandbox_stale', 'no progress: somebody has to ask first');
+SELECT is(pg_temp.seen(40, 'pausing', 0, (SELECT lock_version - 1 FROM user_sandboxes)), 0::bigint, 'who read an older version loses');
+SELECT is(pg_temp.seen(40, 'pausing', 0, (SELECT lock_version FROM user_sandboxes)), 1::bigint, 'still at it: renewed');
+SELECT is((pg_temp.go(5, 501, 51)).result, 'created', 'and on it goes');
+SELECT is(pg_temp.seen(40, 'ready', 0), 1::bigint, 'awake');
+
+-- lost: explicit, never replaced in silence
+SELECT is(pg_temp.seen(40, 'lost', 0), 1::bigint, 'it vanished');
+SELECT is(pg_temp.state(), 'error 2', 'an error');
+SELECT is((pg_temp.go(5, 502, 52)).result, 'sandbox_not_found', 'a command is refused');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.n(5)), 'running', 'the Run goes on');
+SELECT is((SELECT (command_again(pg_temp.n(501), pg_temp.n(53), 'ann', pg_temp.wish(503), pg_temp.ann())).result), 'created', 'with_sandbox: once more');
+SELECT is(pg_temp.state(), 'creating 3', 'in a new one');
+SELECT is((SELECT reason || ' ' || error_code FROM sandbox_commands WHERE id = pg_temp.n(501)), 'not_started sandbox_not_found', 'the first row stays');
+SELECT is((SELECT generation::int FROM sandbox_commands WHERE id = pg_temp.n(503)), 3, 'the second has the new generation');
+SELECT is((SELECT instance_id FROM runs WHERE id = pg_temp.n(5)), pg_temp.n(53), 'the Run has moved');
+SELECT is((SELECT scope_id FROM runs WHERE id = pg_temp.n(5)), pg_temp.n(1001), 'with its scope');
+SELECT is((pg_temp.go(5, 504, 54, false, 'e2b')).result, 'provider_changed', 'another provider keeps its hands off');
+
+-- a creation that failed
+SELECT is((SELECT count(*) FROM sandbox_observe(pg_temp.n(53), NULL, 'failed', NULL, 0, 'no_image', 'no image')), 1::bigint, 'it failed');
+SELECT is(pg_temp.state(), 'none 3', 'there is none');
+SELECT is((SELECT error_code FROM user_sandboxes), 'no_image', 'and why');
+SELECT is((pg_temp.go(5, 505, 55)).previous_id, pg_temp.n(53), 'the next one waits until nothing of it is left');
+SELECT is(pg_temp.state(), 'creating 4', 'the generation never falls');
+SELECT is((SELECT (sandbox_quarantine('00000000-0000-7000-8000-000000000001', pg_temp.ann())).result), 'quarantined', 'an operator puts it aside');
+SELECT is(pg_temp.state(), 'none 4', 'out of its user''s hands');
+SELECT is((SELECT (sandbox_release('host', 25000, pg_temp.ann())).result), 'nothing', 'nothing to release');
+SELECT throws_ok($$INSERT INTO instances (id, user_id, workspace, generation) SELECT gen_random_uuid(), '00000000-0000-7000-8000-000000000002', 'bob', 1 FROM generate_series(1, 2)$$,
+	'23505', NULL, 'two at once are impossible');
+SELECT is((SELECT string_agg(DISTINCT action, ',' ORDER BY action) FROM audit WHERE action LIKE 'sandbox.%'),
+	'sandbox.create,sandbox.failed,sandbox.gone,sandbox.keep_alive,sandbox.lost,sandbox.pause,sandbox.paused,sandbox.quarantine,sandbox.rebuild,sandbox.wake', 'all of it is on record');
+
+SELECT * FROM finish();
+ROLLBACK;
