@@ -100,6 +100,14 @@ static int check_executor(const struct config *c, err_t **err)
 	return 0;
 }
 
+/* A keep-alive that is late once must not cost a busy sandbox its life. */
+static int check_sandbox(const struct config *c, err_t **err)
+{
+	if (config_int(c, "sandbox.idle_timeout_ms") / 2 < config_int(c, "sandbox.keepalive_ms"))
+		return err_set(err, ERR_REFUSED, "bad_config", "sandbox.idle_timeout_ms must be at least twice sandbox.keepalive_ms");
+	return 0;
+}
+
 static bool is_node_name(const char *s)
 {
 	return !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789")];
@@ -117,7 +125,7 @@ int config_rules_check(const struct config *c, err_t **err)
 		return err_set(err, ERR_REFUSED, "bad_config", "api.accel_prefix must begin and end with /");
 	if (at_most(c, "runs.lease_ms", "runs.lease_max_ms", err) < 0 || at_most(c, "runs.run_commands", "runs.all_commands", err) < 0 ||
 			at_most(c, "runs.user_commands", "runs.all_commands", err) < 0 || at_most(c, "runs.user_instances", "runs.all_instances", err) < 0 ||
-			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0)
+			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0 || check_sandbox(c, err) < 0)
 		return -1;
 	return 0;
 }

@@ -98,6 +98,10 @@ const struct config_opt config_table[] = {
 	INT("runs", "user_instances", "128", 1, 10000, API, "sandboxes of one user at once"),
 	INT("runs", "all_instances", "256", 1, 10000, API, "sandboxes at once in all"),
 
+	MS("sandbox", "idle_timeout_ms", "300000", SECOND, 365 * DAY, "SANDBOX_IDLE_TIMEOUT_MS", API, "idle time after which a user's sandbox is paused"),
+	MS("sandbox", "keepalive_ms", "30000", 100, DAY, NULL, API, "how often a sandbox is kept alive while a Run is active"),
+	MS("sandbox", "stale_ms", "25000", 100, HOUR, NULL, API, "no progress for so long: the executor is asked what became of an operation"),
+
 	MS("janitor", "interval_ms", "500", 50, HOUR, NULL, API, "pause between two rounds"),
 	INT("janitor", "batch", "100", 1, 10000, API, "rows taken in one step"),
 	MS("janitor", "backoff_min_ms", "500", 50, HOUR, NULL, API, "first wait before a failed clean-up is tried again"),

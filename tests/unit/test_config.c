@@ -81,6 +81,18 @@ static void file_beats_default_and_environment_beats_file(void **state)
 	refused(text, "AGENT_RUN_TIMEOUT_MS", "milliseconds from 1000 to");
 }
 
+static void idle_time_outlasts_a_late_keep_alive(void **state)
+{
+	struct config *c = load("[sandbox]\nidle_timeout_ms=60000\nkeepalive_ms=30000\n");
+
+	(void)state;
+	config_free(c);
+	refused("[sandbox]\nidle_timeout_ms=59999\nkeepalive_ms=30000\n", "sandbox.idle_timeout_ms", "at least twice sandbox.keepalive_ms");
+	setenv("SANDBOX_IDLE_TIMEOUT_MS", "59000", 1);
+	refused("[sandbox]\nkeepalive_ms=30000\n", "sandbox.idle_timeout_ms", "at least twice");
+	unsetenv("SANDBOX_IDLE_TIMEOUT_MS");
+}
+
 /* A misspelt setting is an error there as it is in the file; what is below no section of the table is not ours. */
 static void unknown_variables(void **state)
 {
@@ -367,7 +379,7 @@ static void common_start(void **state)
 
 static int clean(void **state)
 {
-	static const char *const names[] = { "SANDBOX_BACKEND", "SANDBOX_PROVIDER", "AGENT_RUN_TIMEOUT_MS", "PADDOCK_API_WORKERS",
+	static const char *const names[] = { "SANDBOX_BACKEND", "SANDBOX_PROVIDER", "AGENT_RUN_TIMEOUT_MS", "SANDBOX_IDLE_TIMEOUT_MS", "PADDOCK_API_WORKERS",
 		"PADDOCK_RUNS_RUN_TIMEOUT_MS", "PADDOCK_CONTAINER_IMAGE", "PADDOCK_INSTANCE", "PADDOCK_CONFIG" };
 
 	(void)state;
@@ -393,7 +405,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
+		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(idle_time_outlasts_a_late_keep_alive), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
 		TEST(unreadable_files), TEST(line_length), TEST(every_default_is_valid), TEST(every_range_holds), TEST(texts_with_quotes_or_controls),
 		TEST(backend_words_are_exact), TEST(both_in_one_layer), TEST(environment_overrides_both_keys), TEST(what_is_not_built_in),
 		TEST(instance_names), TEST(a_dump_loads_again), TEST(common_start),

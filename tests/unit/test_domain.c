@@ -284,7 +284,7 @@ static void test_orphans(void **state)
 	char *iid = stand_sql(&st, "SELECT instance_id FROM runs WHERE thread_id = 'orphans'");
 	/* An instance without a row: as after a restored backup. */
 	free(stand_sql(&st, "BEGIN; DELETE FROM instances WHERE run_id IN (SELECT id FROM runs WHERE thread_id = 'orphans');"
-		"UPDATE runs SET instance_id = NULL WHERE thread_id = 'orphans'; COMMIT"));
+		"UPDATE runs SET instance_id = NULL, scope_id = NULL WHERE thread_id = 'orphans'; COMMIT"));
 	assert_ok(orphans_instances(D, err));
 	json_t *all = stand_state(&st);
 	const json_t *list = NULL, *inst = NULL;
