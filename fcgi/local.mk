@@ -1,7 +1,7 @@
 # paddock-api: master, workers, janitor. All but main() is a library, for the tests.
 sbin_PROGRAMS += paddock-api
 paddock_api_SOURCES = fcgi/main.c
-paddock_api_LDADD = libapi.a libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS) $(FCGI_LIBS) $(SECCOMP_LIBS)
+paddock_api_LDADD = libapi.a libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS) $(FCGI_LIBS) $(SECCOMP_LIBS)
 noinst_LIBRARIES += libapi.a
 libapi_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libapi_a_SOURCES = \

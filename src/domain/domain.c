@@ -6,6 +6,7 @@
 #include "db/db.h"
 #include "db/db_stats.h"
 #include "domain/executor_client.h"
+#include "provider/provider.h"
 
 static void read_limits(struct domain_limits *l, const struct config *c)
 {
@@ -22,6 +23,9 @@ static void read_limits(struct domain_limits *l, const struct config *c)
 	l->backoff_min_ms = config_int(c, "janitor.backoff_min_ms");
 	l->backoff_max_ms = config_int(c, "janitor.backoff_max_ms");
 	l->orphan_grace_ms = config_int(c, "janitor.orphan_grace_ms");
+	l->sandbox_idle_ms = config_int(c, "sandbox.idle_timeout_ms");
+	l->sandbox_keepalive_ms = config_int(c, "sandbox.keepalive_ms");
+	l->sandbox_stale_ms = config_int(c, "sandbox.stale_ms");
 	l->interval_ms = config_int(c, "janitor.interval_ms");
 	l->batch = config_int(c, "janitor.batch");
 	l->stdin_bytes = config_int(c, "api.stdin_bytes");
@@ -44,6 +48,7 @@ static int open_parts(struct domain *d, const struct config *c, err_t **err)
 		return -1;
 	if (str_copy(d->backend, sizeof d->backend, config_backend(c)) < 0)
 		return err_set(err, ERR_INTERNAL, NULL, "the backend's name is too long");
+	d->caps = provider_caps(d->backend);
 	d->db = db_new(&dc, err);
 	if (!d->db)
 		return -1;

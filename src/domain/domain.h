@@ -31,6 +31,7 @@ struct domain_limits {
 	int64_t run_commands, user_commands, all_commands, user_instances, all_instances;
 	int64_t backoff_min_ms, backoff_max_ms;
 	int64_t orphan_grace_ms;
+	int64_t sandbox_idle_ms, sandbox_keepalive_ms, sandbox_stale_ms;
 	int64_t interval_ms, batch;
 	int64_t stdin_bytes;
 	int64_t output_days, run_days, audit_days;   /* 0: for ever */
@@ -44,6 +45,7 @@ struct domain {
 	struct crypto_key pepper;
 	struct domain_limits limits;
 	char backend[32];
+	unsigned caps;                    /* of the backend: enum provider_cap */
 };
 
 /* Reads the pepper and prepares database and executor clients; connects to neither yet. `c` must outlive the domain. */

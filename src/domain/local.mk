@@ -24,7 +24,7 @@ libdomain_a_SOURCES = \
 	src/domain/runs.c src/domain/runs.h \
 	src/domain/tokens.c src/domain/tokens.h \
 	src/domain/users.c src/domain/users.h
-DOMAIN_LDADD = libdomain.a libdb.a $(CORE_LDADD) $(PQ_LIBS)
+DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 
 # Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
 dist_check_SCRIPTS = tests/unit/test_domain_model_control
