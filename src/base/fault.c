@@ -4,11 +4,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/num.h"
 
 #define FAULT_SPEC_MAX 1024
@@ -50,25 +54,71 @@ static void stall(const char *ms_text)
 	nanosleep(&ts, NULL);
 }
 
-static bool act(const char *action)
+/* What was done once, for all that are forked from this process: mapped before anything is. */
+static _Atomic uint64_t *last_done;
+
+__attribute__((constructor)) static void share(void)
 {
-	if (strcmp(action, "kill") == 0)
+	void *p = mmap(NULL, sizeof(*last_done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	last_done = p == MAP_FAILED ? NULL : p;
+}
+
+static bool is_first(const char *number)
+{
+	uint64_t n, was;
+
+	if (!last_done || num_u64(number, UINT64_MAX, &n) < 0)
+		return false;
+	was = atomic_load(last_done);
+	return was != n && atomic_compare_exchange_strong(last_done, &was, n);
+}
+
+static bool is_me(const char *process)
+{
+	char name[16] = "";
+
+	return prctl(PR_GET_NAME, name, 0, 0, 0) == 0 && strcmp(name, process) == 0;
+}
+
+/* action[@PROCESS][#NUMBER] */
+static bool act(const char *name, char *action)
+{
+	char *once = strchr(action, '#'), *process;
+
+	if (once)
+		*once++ = '\0';
+	process = strchr(action, '@');
+	if (process)
+		*process++ = '\0';
+	if ((process && !is_me(process)) || (once && !is_first(once)))
+		return false;
+	if (strcmp(action, "kill") == 0) {
+		log_kv(LOG_WARN, "fault_kill", "point", name, NULL);
 		kill(getpid(), SIGKILL);
-	else if (strncmp(action, "stall:", 6) == 0)
+	} else if (strncmp(action, "stall:", 6) == 0) {
 		stall(action + 6);
+	}
 	return strcmp(action, "fail") == 0;
 }
 
-bool fault_hit(const char *name)
+static const char *const names[FAULT_POINTS] = {
+#define FAULT_PLACE(step, place, who) [FAULT_AT_##step##_##place] = #step "_" #place,
+#include "base/fault_steps.def"
+#undef FAULT_PLACE
+};
+
+bool fault_hit(enum fault_point at)
 {
 	char spec[FAULT_SPEC_MAX], *rest = spec, *item;
+	const char *name = names[at];
 	size_t len = strlen(name);
 
 	if (!spec_read(spec))
 		return false;
 	while ((item = strsep(&rest, ","))) {
 		if (strncmp(item, name, len) == 0 && item[len] == '=')
-			return act(item + len + 1);
+			return act(name, item + len + 1);
 	}
 	return false;
 }

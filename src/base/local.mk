@@ -5,7 +5,7 @@ libbase_a_SOURCES = \
 	src/base/cleanup.h \
 	src/base/clock.c src/base/clock.h \
 	src/base/err.c src/base/err.h \
-	src/base/fault.c src/base/fault.h \
+	src/base/fault.c src/base/fault.h src/base/fault_steps.def \
 	src/base/io.c src/base/io_tree.c src/base/io.h \
 	src/base/list.h \
 	src/base/log.c src/base/log.h \
@@ -14,3 +14,7 @@ libbase_a_SOURCES = \
 	src/base/sanitized.h \
 	src/base/str.c src/base/str.h \
 	src/base/utf8.c src/base/utf8.h
+
+# What the crash matrix is made from.
+noinst_PROGRAMS += tests/lib/fault-list
+tests_lib_fault_list_SOURCES = tests/lib/fault_list.c

@@ -16,10 +16,10 @@ static int destroy(struct domain *d, const char *instance, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	const char *state = "";
-	FAULT_POINT("cleanup_before_destroy");
+	FAULT_POINT(cleanup_before_call);
 	if (executor_client_instance_delete(d->executor, instance, 0, &i, err) < 0)
 		return -1;
-	FAULT_POINT("cleanup_after_destroy");
+	FAULT_POINT(cleanup_after_call);
 	if (json_get_str(i, "state", true, &state, err) < 0)
 		return -1;
 	return str_eq(state, "gone");
@@ -41,10 +41,10 @@ static int release(struct domain *d, const char *run_id, const char *instance, b
 	int left = command_end_settle(d, run_id, err);
 	if (left != 0)
 		return left < 0 ? -1 : 0;
-	FAULT_POINT("cleanup_before_confirm");
+	FAULT_POINT(cleanup_before_row);
 	if (db_cleanup_confirm(d->db, run_id, instance, instance, 0, &clear, err) < 0)
 		return -1;
-	FAULT_POINT("cleanup_after_confirm");
+	FAULT_POINT(cleanup_after_row);
 	return clear;
 }
 

@@ -121,10 +121,10 @@ int ends_commit(struct domain *d, struct ends *e, struct db_result **ret, err_t 
 	const char *items = json_text(e->items, NULL);
 	if (!items)
 		return no_memory(err);
-	FAULT_POINT("ends_before_row");
+	FAULT_POINT(ends_before_row);
 	if (db_commands_record(d->db, items, e->out.data, e->out.len, e->err.data, e->err.len, ret, err) < 0)
 		return -1;
-	FAULT_POINT("ends_after_row");
+	FAULT_POINT(ends_after_row);
 	return 0;
 }
 
@@ -158,9 +158,10 @@ int command_end_kill_open(struct domain *d, const char *run_id, const char *reas
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;
-		FAULT_POINT("cancel_before_kill");
+		FAULT_POINT(cancel_before_call);
 		if (executor_client_kill(d->executor, db_str(r, i, OPEN_ID), reason, &e) < 0 && !kill_is_moot(e))
 			return err_move(err, e);
+		FAULT_POINT(cancel_after_call);
 		err_free(e);
 	}
 	return db_rows(r);

@@ -208,9 +208,9 @@ static int put(struct domain *d, const char *id, json_t *body, int64_t since, js
 			return err_set(err, ERR_UNAVAILABLE, "executor_unavailable", "it took too long to reach the executor");
 		if (i > 0)
 			poll(NULL, 0, PUT_PAUSE_MS << i);
-		FAULT_POINT("start_before_put");
+		FAULT_POINT(start_before_call);
 		if (executor_client_command_put(d->executor, id, body, ret, &e) == 0) {
-			FAULT_POINT("start_after_put");
+			FAULT_POINT(start_after_call);
 			return 0;
 		}
 		*ret_sent = *ret_sent || err_code(e) == ERR_UNKNOWN;

@@ -24,11 +24,11 @@ static int write_row(struct domain *d, const struct caller *c, const char *run_i
 	char instance[ID_SIZE];
 	err_t *e = NULL;
 	id_v7(instance);
-	FAULT_POINT("start_before_row");
+	FAULT_POINT(start_before_row);
 	for (int tries = TRIES; db_command_start(d->db, run_id, &l->db, instance, c->user, &s->row, &s->idem.db, &o, ret, &e) < 0;)
 		if (!answer_again(&tries, s->idem.db.key, &e))
 			return err_move(err, e);
-	FAULT_POINT("start_after_row");
+	FAULT_POINT(start_after_row);
 	return answer_check(db_str(*ret, 0, START_RESULT), err);
 }
 

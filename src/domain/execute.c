@@ -17,11 +17,11 @@ static int write_rows(struct domain *d, const struct caller *c, const struct sta
 	err_t *e = NULL;
 	id_v7(run);
 	id_v7(instance);
-	FAULT_POINT("execute_before_row");
+	FAULT_POINT(execute_before_row);
 	for (int tries = TRIES; db_execute_start(d->db, &x, &s->row, &s->idem.db, &o, ret, &e) < 0;)
 		if (!answer_again(&tries, s->idem.db.key, &e))
 			return err_move(err, e);
-	FAULT_POINT("execute_after_row");
+	FAULT_POINT(execute_after_row);
 	return answer_check(db_str(*ret, 0, START_RESULT), err);
 }
 

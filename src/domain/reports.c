@@ -129,8 +129,11 @@ static int acknowledge(struct domain *d, const json_t *items, const bool *ok, er
 		if (ok[i] && json_object_object_get_ex(json_object_array_get_idx(items, i), "key", &key))
 			json_object_array_add(keys, json_object_get(key));
 	}
-	FAULT_POINT("reports_before_ack");
-	return executor_client_ack(d->executor, keys, err);
+	FAULT_POINT(reports_before_call);
+	if (executor_client_ack(d->executor, keys, err) < 0)
+		return -1;
+	FAULT_POINT(reports_after_call);
+	return 0;
 }
 
 static int take_items(struct domain *d, const json_t *items, bool *ok, err_t **err)

@@ -65,12 +65,12 @@ int runs_create(struct domain *d, const struct caller *c, const struct run_new *
 	if (check_new(d, n, &row, &workdir, err) < 0 || lease_offer(d, n->claim, &lease, err) < 0 || idempotency_check(d, &n->idempotency, &idem, err) < 0)
 		return -1;
 	id_v7(id);
-	FAULT_POINT("create_before_row");
+	FAULT_POINT(create_before_row);
 	err_t *e = NULL;
 	for (int tries = TRIES; db_run_create(d->db, &row, &lease.db, &idem.db, &o, &r, &e) < 0;)
 		if (!answer_again(&tries, n->idempotency.key, &e))
 			return err_move(err, e);
-	FAULT_POINT("create_after_row");
+	FAULT_POINT(create_after_row);
 	return answer_check(db_str(r, 0, 0), err) < 0 ? -1 : give(d, r, c->user, ret, token, err);
 }
 
@@ -134,12 +134,12 @@ int runs_claim(struct domain *d, const struct caller *c, const struct run_claim 
 	struct lease lease;
 	if (lease_offer(d, cl, &lease, err) < 0 || (thread_id && check_name(thread_id, RUN_THREAD_MAX, "bad_thread_id", "thread_id", err) < 0))
 		return -1;
-	FAULT_POINT("claim_before_row");
+	FAULT_POINT(claim_before_row);
 	err_t *e = NULL;
 	for (int tries = TRIES; db_run_claim(d->db, thread_id, &lease.db, &o, &r, &e) < 0;)
 		if (!answer_again(&tries, false, &e))
 			return err_move(err, e);
-	FAULT_POINT("claim_after_row");
+	FAULT_POINT(claim_after_row);
 	if (answer_check(db_str(r, 0, 0), err) < 0)
 		return -1;
 	if (str_eq(db_str(r, 0, 0), "nothing"))
@@ -190,12 +190,12 @@ int runs_finish(struct domain *d, const struct caller *c, const char *run_id, co
 	bool failed = str_eq(f->status, "failed");
 	const char *code = !failed ? NULL : f->error_code ? f->error_code : "failed";
 	lease_present(d, f->lease_token, &lease);
-	FAULT_POINT("finish_before_row");
+	FAULT_POINT(finish_before_row);
 	err_t *e = NULL;
 	for (int tries = TRIES; db_run_finish(d->db, run_id, &lease.db, f->status, code, failed ? f->error_message : NULL, &o, &r, &e) < 0;)
 		if (!answer_again(&tries, false, &e))
 			return err_move(err, e);
-	FAULT_POINT("finish_after_row");
+	FAULT_POINT(finish_after_row);
 	if (answer_check(db_str(r, 0, 0), err) < 0)
 		return -1;
 	/* The duty is on record; asking at once only makes it sooner. */
@@ -209,12 +209,12 @@ int runs_cancel(struct domain *d, const struct caller *c, const char *run_id, js
 	struct db_origin o = answer_origin(c);
 	if (!id_valid(run_id))
 		return answer_not_found("Run", err);
-	FAULT_POINT("cancel_before_row");
+	FAULT_POINT(cancel_before_row);
 	err_t *e = NULL;
 	for (int tries = TRIES; db_run_cancel(d->db, run_id, &o, &r, &e) < 0;)
 		if (!answer_again(&tries, false, &e))
 			return err_move(err, e);
-	FAULT_POINT("cancel_after_row");
+	FAULT_POINT(cancel_after_row);
 	const char *word = db_str(r, 0, 0);
 	if (answer_check(word, err) < 0)
 		return -1;

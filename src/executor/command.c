@@ -181,13 +181,14 @@ static void write_end(struct command *c)
 	struct live *v = c->live;
 	cleanup_err err_t *e = NULL;
 
+	FAULT_POINT(command_end_before_row);
 	if (journal_end(c, &e) < 0) {
 		log_kv(LOG_ERROR, "command_end_not_written", "command", c->node.id, "err", err_message(e), NULL);
 		c->st.ended = false;
 		loop_timer_set(v->again, END_RETRY_MS);
 		return;
 	}
-	FAULT_POINT("command_end_written");
+	FAULT_POINT(command_end_after_row);
 	c->ended = true;
 	pump_free(v->pump);   /* what background children write from now on is the agent's to drop */
 	v->pump = NULL;
@@ -300,13 +301,16 @@ void command_start(struct command *c)
 		finish_killed(c, false);
 		return;
 	}
+	FAULT_POINT(command_hand_before_row);
 	if (c->st.handed_ms == 0 && steps_handed(c->log_fd, &c->st, &e) < 0) {
 		log_kv(LOG_ERROR, "command_not_journalled", "command", c->node.id, "err", err_message(e), NULL);
 		finish_not_started(c, START_EXEC_FAILED);
 		return;
 	}
+	FAULT_POINT(command_hand_after_row);
+	FAULT_POINT(command_hand_before_call);
 	if (spec_exec(v->spec, c->node.id, c->cs->instances, c->st.stdin_open, &e) == 0) {
-		FAULT_POINT("command_handed");
+		FAULT_POINT(command_hand_after_call);
 		return;
 	}
 	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_CONFLICT)

@@ -34,7 +34,7 @@ static void change(struct instance *i, enum instance_state s)
 	i->r.state = s;
 	i->r.version++;
 	save(i);
-	FAULT_POINT("instance_changed");
+	FAULT_POINT(instance_changed);
 	log_kv(LOG_INFO, "instance_state", "instance", i->r.id, "state", instances_store_state_name(s), NULL);
 	i->is->events->changed(i->is->arg, i);
 }
@@ -408,7 +408,7 @@ static int create(struct instances *is, const char *iid, const char *workspace, 
 		return err_set(err, ERR_INVALID, "bad_workspace", "a workspace name is [a-z0-9][a-z0-9._-]{0,63}");
 	if (instances_store_add(is->dir_fd, &r, err) < 0)
 		return -1;
-	FAULT_POINT("instance_written");
+	FAULT_POINT(instance_written);
 	i = add(is, &r, err);
 	if (!i || is->ops->create(is->provider, &spec, err) < 0) {
 		/* the provider did nothing: as if it had never been asked */

@@ -87,12 +87,13 @@ int journal_create(struct journal *j, struct steps *s, const char *record, size_
 
 	if (fd < 0)
 		return -1;
-	FAULT_POINT("journal_entry_made");
+	FAULT_POINT(command_put_slot_taken);
+	FAULT_POINT(command_put_before_row);
 	if (steps_create(fd, s, record, record_len, err) < 0) {
 		slots_give(j->slots, *ret_slot, fd);
 		return -1;
 	}
-	FAULT_POINT("journal_entry_written");
+	FAULT_POINT(command_put_after_row);
 	return fd;
 }
 
@@ -174,9 +175,12 @@ int journal_ack(struct journal *j, const struct steps *s, unsigned slot, int log
 	cleanup_free char *text = NULL;
 	size_t n = 0;
 
-	if (fd < 0 || slurp(fd, &text, &n, err) < 0 || archive(j, s->cid, text, n, err) < 0)
+	if (fd < 0 || slurp(fd, &text, &n, err) < 0)
 		return -1;
-	FAULT_POINT("journal_acked");
+	FAULT_POINT(command_ack_before_row);
+	if (archive(j, s->cid, text, n, err) < 0)
+		return -1;
+	FAULT_POINT(command_ack_after_row);
 	slots_give(j->slots, slot, steal_fd(&fd));
 	sweep_acked(j->sweep, s->cid, n, s->end.bytes[0] || s->end.bytes[1]);
 	return 0;

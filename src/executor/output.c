@@ -242,7 +242,7 @@ ssize_t output_take(struct output *o, enum output_stream s, int pipe_fd, size_t 
 	}
 	if (n <= 0)
 		return n;
-	FAULT_POINT("journal_spliced");
+	FAULT_POINT(command_spliced);
 	f->size += (uint64_t)n;
 	if (cover(o, s, false) < 0)
 		start_dropping(o, "index", errno);

@@ -91,7 +91,7 @@ static void on_removed(void *arg, const struct engine_answer *a, const err_t *er
 
 	(void)a;
 	b->busy = false;
-	FAULT_POINT("container_removed");
+	FAULT_POINT(container_removed);
 	if (err) {
 		box_retry(b, err);
 		return;

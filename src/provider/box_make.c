@@ -81,7 +81,7 @@ static void on_created(void *arg, const struct engine_answer *a, const err_t *er
 	box_pass_turn(b);
 	if (!err || err_code(err) == ERR_REFUSED || err_code(err) == ERR_NOT_FOUND || err_code(err) == ERR_UNAVAILABLE)
 		b->unsure_until_ms = 0;
-	FAULT_POINT("container_created");
+	FAULT_POINT(container_created);
 	if (box_answered(b))
 		return;
 	if (!err) {
@@ -149,7 +149,7 @@ static void on_started(void *arg, const struct engine_answer *a, const err_t *er
 	pid_t pid;
 
 	(void)a;
-	FAULT_POINT("container_started");
+	FAULT_POINT(container_started);
 	if (box_answered(b))
 		return;
 	if (b->step != BOX_START) {

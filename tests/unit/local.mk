@@ -5,7 +5,7 @@ EXTRA_DIST += tests/unit/unit.h tests/unit/arena_kit.h
 
 if HAVE_CMOCKA
 UNIT_BASE_TESTS = tests/unit/test_err tests/unit/test_buf tests/unit/test_str tests/unit/test_num tests/unit/test_utf8 tests/unit/test_io \
-	tests/unit/test_clock tests/unit/test_log tests/unit/test_list
+	tests/unit/test_clock tests/unit/test_log tests/unit/test_list tests/unit/test_fault
 UNIT_CORE_TESTS = tests/unit/test_frame tests/unit/test_id tests/unit/test_json tests/unit/test_crypto tests/unit/test_unixsock \
 	tests/unit/test_loop tests/unit/test_http_client tests/unit/test_config tests/unit/test_oom
 check_PROGRAMS += $(UNIT_BASE_TESTS) $(UNIT_CORE_TESTS)
@@ -18,6 +18,7 @@ tests_unit_test_io_LDADD = $(UNIT_LDADD)
 tests_unit_test_clock_LDADD = $(UNIT_LDADD)
 tests_unit_test_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_list_LDADD = $(UNIT_LDADD)
+tests_unit_test_fault_LDADD = $(UNIT_LDADD)
 tests_unit_test_frame_LDADD = $(UNIT_CORE_LDADD)
 tests_unit_test_id_LDADD = $(UNIT_CORE_LDADD)
 tests_unit_test_json_LDADD = $(UNIT_CORE_LDADD)

@@ -209,9 +209,9 @@ static void fate(void)
 }
 
 #ifdef PADDOCK_FAULTS
-static const char *const points[] = { "create_before_row", "create_after_row", "claim_after_row", "finish_before_row", "finish_after_row", "cancel_after_row", "cancel_before_kill",
-	"start_before_row", "start_after_row", "start_before_put", "start_after_put", "execute_after_row", "ends_before_row", "ends_after_row", "reports_before_ack",
-	"cleanup_before_destroy", "cleanup_after_destroy", "cleanup_before_confirm", "cleanup_after_confirm" };
+static const char *const points[] = { "create_before_row", "create_after_row", "claim_after_row", "finish_before_row", "finish_after_row", "cancel_after_row", "cancel_before_call",
+	"start_before_row", "start_after_row", "start_before_call", "start_after_call", "execute_after_row", "ends_before_row", "ends_after_row", "reports_before_call",
+	"cleanup_before_call", "cleanup_after_call", "cleanup_before_row", "cleanup_after_row" };
 
 /* A process of its own does a few things and dies at a chosen point, if it comes there. */
 static void mortal(void)
