@@ -206,11 +206,19 @@ static int take_ack(const struct frame *f)
 	return 0;
 }
 
+static int take_scope_end(const struct frame *f)
+{
+	const char *scope;
+
+	return msg_get_id(f->payload, f->len, &scope) < 0 ? -1 : execs_scope_end(scope);
+}
+
 static int take_frame(const struct frame *f)
 {
 	static int (*const take[])(const struct frame *f) = {
 		[MSG_CONFIG] = take_config, [MSG_EXEC] = take_exec, [MSG_STDIN] = take_stdin,
 		[MSG_SIGNAL] = take_signal, [MSG_KILL] = take_kill, [MSG_EXIT_ACK] = take_ack,
+		[MSG_SCOPE_END] = take_scope_end,
 	};
 
 	if (f->nfds || f->type >= sizeof(take) / sizeof(take[0]) || !take[f->type])

@@ -13,6 +13,7 @@
 #include "agent/feed.h"
 #include "agent/killer.h"
 #include "agent/launch.h"
+#include "agent/scopes.h"
 #include "agent/supervisor.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -30,6 +31,7 @@ enum state {
 struct exec {
 	struct list node;
 	char id[MSG_ID_MAX + 1];
+	char scope[MSG_ID_MAX + 1];
 	enum state state;
 	pid_t supervisor;              /* 0: gone */
 	pid_t leader;                  /* valid until state EXEC_ENDED */
@@ -72,8 +74,11 @@ static struct exec *find(const char *id)
 	return NULL;
 }
 
+/* Or what else of ours no kill may take. */
 static bool is_supervisor(pid_t pid)
 {
+	if (scopes_is_remover(pid))
+		return true;
 	list_for_each(n, &execs) {
 		if (list_entry(n, struct exec, node)->supervisor == pid)
 			return true;
@@ -173,10 +178,11 @@ static void report_ready(struct watch *w, uint32_t events)
 	read_reports(list_entry(w, struct exec, report));
 }
 
-void execs_child_ended(pid_t pid)
+void execs_child_ended(pid_t pid, bool killed)
 {
 	struct exec *e = NULL;
 
+	scopes_child_ended(pid);
 	list_for_each(n, &execs) {
 		e = list_entry(n, struct exec, node);
 		if (e->supervisor == pid)
@@ -190,7 +196,7 @@ void execs_child_ended(pid_t pid)
 	e->supervisor = 0;
 	launch_free(steal_ptr(&e->launch));
 	killer_del(&e->kill);
-	if (e->state != EXEC_ENDED && e->failed_stage == MSG_STAGE_NONE)
+	if (killed || (e->state != EXEC_ENDED && e->failed_stage == MSG_STAGE_NONE))
 		killer_strays();
 	if (e->state != EXEC_ENDED)
 		leader_status(e, SIGKILL);
@@ -205,20 +211,28 @@ static void hold_pipe(struct watch *w, int fd)
 	w->fd = fd;
 }
 
+static void not_started(struct exec *e, enum msg_stage stage, int errnum)
+{
+	e->failed_stage = stage;
+	e->failed_errno = errnum;
+	ended(e, MSG_END_NOT_STARTED, errnum);
+}
+
 static void start(struct exec *e, const struct msg_exec *m)
 {
 	struct launched l;
 
-	if (unacked > EXECS_MAX || entries > EXECS_ENTRIES_MAX) {
-		e->failed_stage = MSG_STAGE_AGENT;
-		e->failed_errno = EAGAIN;
-		ended(e, MSG_END_NOT_STARTED, EAGAIN);
+	if (scopes_over(m->scope)) {
+		not_started(e, MSG_STAGE_AGENT, ECANCELED);
 		return;
 	}
-	e->failed_stage = launch_start(m, &config, &l);
-	if (e->failed_stage != MSG_STAGE_NONE) {
-		e->failed_errno = errno;
-		ended(e, MSG_END_NOT_STARTED, e->failed_errno);
+	if (unacked > EXECS_MAX || entries > EXECS_ENTRIES_MAX) {
+		not_started(e, MSG_STAGE_AGENT, EAGAIN);
+		return;
+	}
+	enum msg_stage stage = launch_start(m, &config, &l);
+	if (stage != MSG_STAGE_NONE) {
+		not_started(e, stage, errno);
 		return;
 	}
 	e->supervisor = l.supervisor;
@@ -272,6 +286,7 @@ int execs_exec(const struct msg_exec *m)
 	if (!e)
 		return -1;
 	str_copy(e->id, sizeof(e->id), m->id);
+	str_copy(e->scope, sizeof(e->scope), m->scope);
 	e->deadline_us = INT64_MAX;
 	e->report = e->out = e->err = (struct watch)WATCH_NONE;
 	feed_init(&e->in);
@@ -312,19 +327,47 @@ int execs_signal(const char *id, int signo)
 	return 0;
 }
 
+/* Of an ended command what it left in the background. */
 static void kill_tree(struct exec *e, enum msg_why why)
 {
-	if (e->end.why == MSG_WHY_NONE)
+	if (e->state != EXEC_ENDED && e->end.why == MSG_WHY_NONE)
 		e->end.why = why;
-	killer_add(&e->kill);
+	if (e->supervisor)
+		killer_add(&e->kill);
 }
 
 int execs_kill(const char *id)
 {
-	struct exec *e = running_or_reply(id);
+	struct exec *e = find(id);
 
 	if (e)
 		kill_tree(e, MSG_WHY_KILLED);
+	if (!e || e->state == EXEC_ENDED)
+		reply(id, e != NULL);
+	return 0;
+}
+
+static bool is_busy(const char *scope)
+{
+	if (killer_has_strays())
+		return true;   /* of whichever scope */
+	list_for_each(n, &execs) {
+		const struct exec *e = list_entry(n, struct exec, node);
+		if (e->supervisor && str_eq(e->scope, scope))
+			return true;
+	}
+	return false;
+}
+
+int execs_scope_end(const char *scope)
+{
+	if (scopes_end(scope) < 0)
+		return -1;
+	list_for_each(n, &execs) {
+		struct exec *e = list_entry(n, struct exec, node);
+		if (str_eq(e->scope, scope))
+			kill_tree(e, MSG_WHY_KILLED);
+	}
 	return 0;
 }
 
@@ -368,6 +411,7 @@ uint32_t execs_retell(void)
 	uint32_t n = 0;
 
 	replies_n = 0;
+	scopes_unasked();
 	list_for_each(it, &execs) {
 		struct exec *e = list_entry(it, struct exec, node);
 		if (e->acked)
@@ -427,6 +471,19 @@ static int put_reply(struct buf *out)
 	return 1;
 }
 
+/* After the ends of its commands. */
+static int put_scope_ended(struct buf *out)
+{
+	const char *scope = scopes_to_tell();
+
+	if (!scope)
+		return 0;
+	if (msg_put_id(out, MSG_SCOPE_ENDED, scope) < 0)
+		return -1;
+	scopes_told();
+	return 1;
+}
+
 int execs_next_frame(struct buf *out, int fds[2])
 {
 	fds[0] = fds[1] = -1;
@@ -439,14 +496,17 @@ int execs_next_frame(struct buf *out, int fds[2])
 		if (e->in.news && e->state == EXEC_RUNNING)
 			return put_taken(e, out);
 	}
-	return replies_n ? put_reply(out) : 0;
+	return replies_n ? put_reply(out) : put_scope_ended(out);
 }
 
 /* ---- time ---- */
 
 int64_t execs_next_us(void)
 {
-	int64_t next = killer_next_us();
+	int64_t next = killer_next_us(), scopes = scopes_next_us();
+
+	if (scopes < next)
+		next = scopes;
 
 	list_for_each(n, &execs) {
 		const struct exec *e = list_entry(n, struct exec, node);
@@ -485,4 +545,5 @@ void execs_run(int64_t now_us)
 			discard(e);
 	}
 	killer_run(now_us);
+	scopes_run(now_us, is_busy);
 }

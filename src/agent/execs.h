@@ -22,6 +22,7 @@ int execs_stdin(const struct msg_stdin *m);
 int execs_signal(const char *id, int signo);
 int execs_kill(const char *id);
 void execs_ack(const char *id);
+int execs_scope_end(const char *scope);
 
 /* A new executor: everything that is not acknowledged is told again. Returns how many commands that is. */
 uint32_t execs_retell(void);
@@ -29,7 +30,7 @@ uint32_t execs_retell(void);
 int execs_next_frame(struct buf *out, int fds[2]);
 bool execs_crowded(void);        /* many answers wait to be sent: take no more requests */
 
-void execs_child_ended(pid_t pid);
+void execs_child_ended(pid_t pid, bool killed);
 int64_t execs_next_us(void);     /* CLOCK_BOOTTIME of the next deadline or kill round */
 /* What can wait until the frames of this turn were sent: supervisors whose leader ended go on, deadlines, kill rounds; frees what is over. Between turns
  * of the poller only. */

@@ -67,6 +67,11 @@ void killer_strays(void)
 	killer_add(&strays);
 }
 
+bool killer_has_strays(void)
+{
+	return kill_job_active(&strays);
+}
+
 int64_t killer_next_us(void)
 {
 	return next_us;

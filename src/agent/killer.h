@@ -28,6 +28,7 @@ void killer_add(struct kill_job *j);       /* fine when active */
 void killer_del(struct kill_job *j);       /* fine when not */
 /* A supervisor died before its descendants (only the kernel's out-of-memory killer can do that): they are ours now, and end. */
 void killer_strays(void);
+bool killer_has_strays(void);
 int64_t killer_next_us(void);              /* CLOCK_BOOTTIME of the next round; INT64_MAX: none */
 void killer_run(int64_t now_us);           /* a round, when one is due */
 

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/exports.h"
 #include "agent/stack.h"
 #include "agent/supervisor.h"
 #include "base/cleanup.h"
@@ -93,33 +94,43 @@ static size_t name_len(const char *var)
 	return strcspn(var, "=");
 }
 
-static void env_put(char **v, size_t *n, char *var)
+/* The place of a variable of that name; n when there is none. */
+static size_t env_find(char *const *v, size_t n, const char *var)
 {
-	size_t len = name_len(var);
+	size_t len = name_len(var), i = 0;
 
-	for (size_t i = 0; i < *n; i++) {
-		if (name_len(v[i]) == len && memcmp(v[i], var, len) == 0) {
-			v[i] = var;
-			return;
-		}
-	}
-	v[(*n)++] = var;
+	while (i < n && (name_len(v[i]) != len || memcmp(v[i], var, len) != 0))
+		i++;
+	return i;
 }
 
-char **launch_env(char *const *env)
+static void env_put(char **v, size_t *n, char *var)
+{
+	size_t i = env_find(v, *n, var);
+
+	v[i] = var;
+	*n += i == *n;
+}
+
+char **launch_env(char *const *env, char *last, size_t *ret_own)
 {
 	size_t n = 0, given = 0;
 
 	while (env && env[given])
 		given++;
-	char **v = malloc((BASE_ENV + given + 1) * sizeof(*v));
+	char **v = malloc((BASE_ENV + given + 2) * sizeof(*v));
 	if (!v)
 		return NULL;
-	for (size_t i = 0; i < BASE_ENV; i++)
-		env_put(v, &n, base_env[i]);
 	for (size_t i = 0; i < given; i++)
 		env_put(v, &n, env[i]);
+	if (last)
+		env_put(v, &n, last);
+	size_t own = n;
+	for (size_t i = 0; i < BASE_ENV; i++)
+		if (env_find(v, own, base_env[i]) == own)
+			v[n++] = base_env[i];
 	v[n] = NULL;
+	*ret_own = own;
 	return v;
 }
 
@@ -205,8 +216,10 @@ void launch_running(struct launch *l)
 	free(l->argv);
 	free(l->env);
 	free(l->cwd);
+	free(l->exports);
 	l->argv = l->env = NULL;
 	l->cwd = NULL;
+	l->exports = NULL;
 }
 
 void launch_free(struct launch *l)
@@ -225,10 +238,11 @@ static void cleanup_launch(struct launch **l)
 
 static struct launch *prepare(const struct msg_exec *m, const struct msg_config *limits)
 {
-	cleanup_free char **env = launch_env(m->env);
+	cleanup_free char *variable = m->clean ? NULL : exports_variable(m->scope);
 	cleanup(cleanup_launch) struct launch *l = calloc(1, sizeof(*l));
+	cleanup_free char **env = l && (variable || m->clean) ? launch_env(m->env, variable, &l->env_own) : NULL;
 
-	if (!l || !env)
+	if (!env || (!m->clean && !(l->exports = exports_new(m->scope))))
 		return NULL;
 	l->argv = m->command ? launch_shell(m->command) : pack(m->argv);
 	l->env = pack(env);
@@ -258,6 +272,11 @@ void launch_init(void)
 	if (fd >= 0 && io_read(fd, &c, 1) == 1 && c == '1')
 		share_memory = 0;
 #endif
+}
+
+int launch_share(void)
+{
+	return share_memory;
 }
 
 static int start_supervisor(void *arg)

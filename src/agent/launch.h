@@ -14,6 +14,7 @@
 /* One argument may have 128 KiB in Linux: a longer command text is passed in pieces of this size. */
 #define LAUNCH_PIECE (100 * 1024)
 
+struct exports;
 struct stack;
 
 /* What a command is started from. The supervisor and the leader read it in the agent's memory: it must stay until the leader has become its
@@ -21,6 +22,8 @@ struct stack;
 struct launch {
 	char **argv;
 	char **env;
+	size_t env_own;           /* the first entries, which no export replaces */
+	struct exports *exports;  /* NULL: none are taken */
 	char *cwd;
 	bool make_cwd;
 	unsigned nofile, nproc;   /* 0: as it is */
@@ -41,6 +44,7 @@ struct launched {
 /* Decides whether the processes on the way to a command may share the agent's memory (no copy: several times cheaper). They must not where
  * the administrator made processes that changed their account traceable (fs.suid_dumpable = 1), nor under a sanitizer. */
 void launch_init(void);
+int launch_share(void);   /* CLONE_VM, or 0 */
 /* Starts a supervisor for m. 0; else the stage that failed with errno, and nothing is left of it. */
 enum msg_stage launch_start(const struct msg_exec *m, const struct msg_config *limits, struct launched *ret);
 void launch_running(struct launch *l);   /* the leader needs it no more; the stack is kept. NULL is fine */
@@ -48,7 +52,8 @@ void launch_free(struct launch *l);      /* the supervisor was reaped. NULL is f
 
 /* The argument vector for a command text (bash -c, in pieces when it is long), in one malloc'ed block; NULL when memory is out. */
 char **launch_shell(const char *text);
-/* The base environment with env on top (a later entry of a name replaces an earlier one); malloc'ed, strings borrowed. NULL when memory is out. */
-char **launch_env(char *const *env);
+/* env (a later entry of a name replaces an earlier one), then last when it is not NULL, *ret_own entries in all; behind them what they leave of the base
+ * environment. Malloc'ed, strings borrowed. NULL when memory is out. */
+char **launch_env(char *const *env, char *last, size_t *ret_own);
 
 #endif

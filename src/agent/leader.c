@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "agent/exports.h"
 #include "agent/rawcall.h"
 #include "agent/supervisor.h"
 #include "base/str.h"
@@ -149,6 +150,7 @@ static long exec_along(const char *path, char *const *argv, char *const *env)
 _Noreturn void leader_run(const struct launch *l)
 {
 	static const uint64_t no_signals;
+	char *const *env = l->env;
 	long r;
 
 	rawcall(SYS_setsid, 0);
@@ -159,10 +161,12 @@ _Noreturn void leader_run(const struct launch *l)
 	rawcall(SYS_umask, 022);
 	if ((r = enter(l)) < 0)
 		fail(MSG_STAGE_CWD, r);
+	if (l->exports)
+		env = exports_read(l->exports, env, l->env_own);
 	rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, 0, sizeof(no_signals));
 	if (strchr(l->argv[0], '/'))
-		r = rawcall(SYS_execve, l->argv[0], l->argv, l->env);
+		r = rawcall(SYS_execve, l->argv[0], l->argv, env);
 	else
-		r = exec_along(search_path(l->env), l->argv, l->env);
+		r = exec_along(search_path(env), l->argv, env);
 	fail(MSG_STAGE_EXEC, r);
 }

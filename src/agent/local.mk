@@ -3,6 +3,7 @@ noinst_LIBRARIES += libagent.a
 libagent_a_SOURCES = \
 	src/agent/conn.c src/agent/conn.h \
 	src/agent/execs.c src/agent/execs.h \
+	src/agent/exports.c src/agent/exports.h \
 	src/agent/feed.c src/agent/feed.h \
 	src/agent/home.c src/agent/home.h \
 	src/agent/killer.c src/agent/killer.h \
@@ -11,6 +12,7 @@ libagent_a_SOURCES = \
 	src/agent/poller.c src/agent/poller.h \
 	src/agent/proctab.c src/agent/proctab.h \
 	src/agent/rawcall.h \
+	src/agent/scopes.c src/agent/scopes.h \
 	src/agent/secret.c src/agent/secret.h \
 	src/agent/stack.c src/agent/stack.h \
 	src/agent/supervisor.c src/agent/supervisor.h

@@ -26,10 +26,11 @@ extern char **environ;
 
 static void reap(void)
 {
+	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		execs_child_ended(pid);
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		execs_child_ended(pid, WIFSIGNALED(status));
 }
 
 /* PID 1 takes every process of the container with it. */

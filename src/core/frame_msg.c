@@ -227,7 +227,7 @@ static bool exec_ok(const struct msg_exec *m)
 
 	if (m->command ? argc != 0 || strlen(m->command) > MSG_COMMAND_MAX : argc == 0 || argc > MSG_ARGV_MAX || !m->argv[0][0])
 		return false;
-	if (m->cwd[0] != '/' || strlen(m->cwd) > MSG_PATH_MAX)
+	if (m->cwd[0] != '/' || strlen(m->cwd) > MSG_PATH_MAX || (m->clean && vec_len(m->env)))
 		return false;
 	return m->timeout_ms > 0 && m->timeout_ms <= MSG_TIMEOUT_MAX && vec_len(m->env) <= MSG_ENV_MAX && env_ok(m->env);
 }
@@ -383,15 +383,19 @@ int msg_get_config(const void *p, size_t n, struct msg_config *ret)
 	return get_end(&r) || !config_ok(ret) ? -1 : 0;
 }
 
-int msg_put_exec(struct buf *b, const struct msg_exec *m)
+static int put_exec(struct buf *b, const struct msg_exec *m, uint32_t version)
 {
-	if (!msg_id_ok(m->id) || !exec_ok(m))
+	if (!msg_id_ok(m->id) || !msg_id_ok(m->scope) || !exec_ok(m))
 		return -1;
 	size_t at = put_begin(b);
 	put_str(b, m->id);
+	if (version > MSG_VERSION_OLD)
+		put_str(b, m->scope);
 	put_u8(b, m->command != NULL);
 	put_u8(b, m->make_cwd);
 	put_u8(b, m->stdin_open);
+	if (version > MSG_VERSION_OLD)
+		put_u8(b, m->clean);
 	put_i64(b, m->timeout_ms);
 	put_str(b, m->cwd);
 	if (m->command)
@@ -400,6 +404,16 @@ int msg_put_exec(struct buf *b, const struct msg_exec *m)
 		put_vec(b, m->argv);
 	put_vec(b, m->env);
 	return put_end(b, at, MSG_EXEC, 0);
+}
+
+int msg_put_exec(struct buf *b, const struct msg_exec *m)
+{
+	return put_exec(b, m, MSG_VERSION);
+}
+
+int msg_put_exec_old(struct buf *b, const struct msg_exec *m)
+{
+	return put_exec(b, m, MSG_VERSION_OLD);
 }
 
 /* The number of strings of a vector; the reader moves behind it. */
@@ -431,9 +445,11 @@ int msg_get_exec(const void *p, size_t n, struct msg_exec *ret, char ***ret_vect
 
 	*ret_vectors = NULL;
 	ret->id = get_id(&r);
+	ret->scope = get_id(&r);
 	bool is_text = get_bool(&r);
 	ret->make_cwd = get_bool(&r);
 	ret->stdin_open = get_bool(&r);
+	ret->clean = get_bool(&r);
 	ret->timeout_ms = (int64_t)get_le(&r, 8);
 	ret->cwd = get_str(&r, MSG_PATH_MAX);
 	ret->command = is_text ? get_str(&r, MSG_COMMAND_MAX) : NULL;
@@ -507,23 +523,13 @@ int msg_get_signal(const void *p, size_t n, struct msg_signal *ret)
 	return get_end(&r) || ret->signo < 1 || ret->signo > 64 ? -1 : 0;
 }
 
-static int put_id(struct buf *b, enum msg_type type, const char *id)
+int msg_put_id(struct buf *b, enum msg_type type, const char *id)
 {
 	if (!msg_id_ok(id))
 		return -1;
 	size_t at = put_begin(b);
 	put_str(b, id);
 	return put_end(b, at, type, 0);
-}
-
-int msg_put_kill(struct buf *b, const char *id)
-{
-	return put_id(b, MSG_KILL, id);
-}
-
-int msg_put_exit_ack(struct buf *b, const char *id)
-{
-	return put_id(b, MSG_EXIT_ACK, id);
 }
 
 int msg_get_id(const void *p, size_t n, const char **ret_id)

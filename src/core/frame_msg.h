@@ -14,7 +14,8 @@
 #include "base/buf.h"
 #include "core/frame.h"
 
-#define MSG_VERSION 1u
+#define MSG_VERSION 2u
+#define MSG_VERSION_OLD 1u         /* agents that the executor still speaks to: without scopes */
 #define MSG_ID_MAX 63              /* characters of an exec id: [A-Za-z0-9._-]+ */
 #define MSG_TOKEN_MAX 255
 #define MSG_PATH_MAX 4095
@@ -32,6 +33,7 @@ enum msg_type {
 	MSG_EXITED = 4,
 	MSG_STDIN_TAKEN = 5,
 	MSG_NOT_RUNNING = 6,
+	MSG_SCOPE_ENDED = 7,
 	/* executor to agent */
 	MSG_CONFIG = 16,
 	MSG_EXEC = 17,
@@ -39,6 +41,7 @@ enum msg_type {
 	MSG_SIGNAL = 19,
 	MSG_KILL = 20,
 	MSG_EXIT_ACK = 21,
+	MSG_SCOPE_END = 22,
 };
 
 struct msg_hello {
@@ -57,10 +60,12 @@ struct msg_config {
 
 struct msg_exec {
 	const char *id;
+	const char *scope;            /* an id: what it belongs to and ends with */
 	const char *command;          /* or NULL: argv */
 	const char *cwd;
 	bool make_cwd;
 	bool stdin_open;
+	bool clean;                   /* the base environment and nothing else: env is empty */
 	int64_t timeout_ms;           /* 1..MSG_TIMEOUT_MAX */
 	char *const *argv;            /* NULL-terminated; NULL when command is given */
 	char *const *env;             /* NULL-terminated NAME=value; NULL is none */
@@ -121,10 +126,10 @@ int msg_put_stdin_taken(struct buf *b, const struct msg_stdin_taken *m);
 int msg_put_not_running(struct buf *b, const struct msg_not_running *m);
 int msg_put_config(struct buf *b, const struct msg_config *m);
 int msg_put_exec(struct buf *b, const struct msg_exec *m);
+int msg_put_exec_old(struct buf *b, const struct msg_exec *m);     /* MSG_VERSION_OLD: without scope and clean */
 int msg_put_stdin(struct buf *b, const struct msg_stdin *m);
 int msg_put_signal(struct buf *b, const struct msg_signal *m);
-int msg_put_kill(struct buf *b, const char *id);
-int msg_put_exit_ack(struct buf *b, const char *id);
+int msg_put_id(struct buf *b, enum msg_type type, const char *id);     /* KILL, EXIT_ACK, SCOPE_END and SCOPE_ENDED */
 
 int msg_get_hello(const void *p, size_t n, struct msg_hello *ret);
 int msg_get_synced(const void *p, size_t n);
@@ -137,8 +142,7 @@ int msg_get_config(const void *p, size_t n, struct msg_config *ret);
 int msg_get_exec(const void *p, size_t n, struct msg_exec *ret, char ***ret_vectors);
 int msg_get_stdin(const void *p, size_t n, struct msg_stdin *ret);
 int msg_get_signal(const void *p, size_t n, struct msg_signal *ret);
-int msg_get_id(const void *p, size_t n, const char **ret_id);      /* KILL and EXIT_ACK */
-
+int msg_get_id(const void *p, size_t n, const char **ret_id);      /* the same */
 bool msg_id_ok(const char *id);
 const char *msg_stage_name(enum msg_stage s);                      /* "cwd", ...; static */
 

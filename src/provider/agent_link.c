@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "core/frame_msg.h"
 #include "core/unixsock.h"
+#include "provider/exec_groups.h"
 
 #define DIR_MAX 100
 #define WAITING_MAX 4
@@ -58,10 +59,10 @@ struct agent_link {
 	struct buf in, out;
 	int fds[FDS_MAX];                /* received, not yet claimed by a frame */
 	size_t fds_n;
+	uint32_t version;                /* that the agent speaks */
+	struct exec_groups groups;       /* told in this connection, not yet acknowledged as ended */
 	bool complained;                 /* one line of log for a series of refusals */
 };
-
-/* ---- connection ---- */
 
 static void complain(struct agent_link *k, const char *why)
 {
@@ -76,6 +77,8 @@ static void close_fds(struct agent_link *k)
 		close(k->fds[--k->fds_n]);
 }
 
+/* ---- connection ---- */
+
 /* Without a callback. */
 static void disconnect(struct agent_link *k)
 {
@@ -87,6 +90,7 @@ static void disconnect(struct agent_link *k)
 	close_fds(k);
 	buf_free(&k->in);
 	buf_free(&k->out);
+	exec_groups_clear(&k->groups);
 	k->state = LINK_AWAY;
 }
 
@@ -126,11 +130,12 @@ static int take_hello(struct agent_link *k, const struct frame *f)
 
 	if (k->state != LINK_GREETING || msg_get_hello(f->payload, f->len, &m) < 0)
 		return -1;
-	if (m.version != MSG_VERSION || k->ev.check_token(k->arg, m.token) < 0)
+	if ((m.version != MSG_VERSION && m.version != MSG_VERSION_OLD) || k->ev.check_token(k->arg, m.token) < 0)
 		return -1;
-	const struct msg_config c = { MSG_VERSION, l->nofile, l->nproc, l->nice, l->oom_score_adj };
+	const struct msg_config c = { m.version, l->nofile, l->nproc, l->nice, l->oom_score_adj };
 	if (msg_put_config(&k->out, &c) < 0)
 		return -1;
+	k->version = m.version;
 	k->state = LINK_SYNCING;
 	k->complained = false;
 	loop_timer_set(k->timer, -1);
@@ -165,7 +170,7 @@ static int take_started(struct agent_link *k, const struct frame *f)
 
 	if (msg_get_started(f->payload, f->len, &m) < 0 || f->nfds != 2 || k->fds_n < 2)
 		return -1;
-	if (!is_read_end(k->fds[0]) || !is_read_end(k->fds[1]))
+	if (!is_read_end(k->fds[0]) || !is_read_end(k->fds[1]) || exec_groups_note(&k->groups, m.id, m.pgid) < 0)
 		return -1;
 	int out = k->fds[0], err = k->fds[1];
 	k->fds_n -= 2;
@@ -216,11 +221,22 @@ static int take_not_running(struct agent_link *k, const struct frame *f)
 	return 0;
 }
 
+static int take_scope_ended(struct agent_link *k, const struct frame *f)
+{
+	const char *scope;
+
+	if (k->version == MSG_VERSION_OLD || msg_get_id(f->payload, f->len, &scope) < 0)
+		return -1;
+	k->ev.scope_ended(k->arg, scope);
+	return 0;
+}
+
 static int take_frame(struct agent_link *k, const struct frame *f)
 {
 	static int (*const take[])(struct agent_link *k, const struct frame *f) = {
 		[MSG_HELLO] = take_hello, [MSG_SYNCED] = take_synced, [MSG_STARTED] = take_started, [MSG_EXITED] = take_exited,
 		[MSG_STDIN_TAKEN] = take_stdin_taken, [MSG_NOT_RUNNING] = take_not_running,
+		[MSG_SCOPE_ENDED] = take_scope_ended,
 	};
 
 	if (f->type >= sizeof(take) / sizeof(take[0]) || !take[f->type])
@@ -429,6 +445,7 @@ struct agent_link *agent_link_new(struct loop *l, const char *dir, const struct 
 	k->arg = arg;
 	k->limits = *limits;
 	k->fd = k->listen_fd = -1;
+	exec_groups_init(&k->groups);
 	buf_init(&k->in, IN_BYTES + FRAME_HEADER + IN_FRAME_MAX);
 	buf_init(&k->out, OUT_MAX);
 	if (listen_in(k, dir, err) < 0) {
@@ -491,7 +508,7 @@ static int usable(struct agent_link *k, enum link_state from, size_t bytes, err_
 /* An upper bound of the frame's payload. */
 static size_t exec_bytes(const struct exec_spec *s)
 {
-	size_t n = 256 + strlen(s->exec_id) + strlen(s->cwd) + (s->command ? strlen(s->command) : 0);
+	size_t n = 384 + strlen(s->exec_id) + strlen(s->scope) + strlen(s->cwd) + (s->command ? strlen(s->command) : 0);
 
 	for (char *const *v = s->argv; !s->command && v && *v; v++)
 		n += strlen(*v) + 5;
@@ -503,7 +520,7 @@ static size_t exec_bytes(const struct exec_spec *s)
 int agent_link_exec(struct agent_link *k, const struct exec_spec *s, err_t **err)
 {
 	const struct msg_exec m = {
-		.id = s->exec_id, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .stdin_open = s->stdin_open,
+		.id = s->exec_id, .scope = s->scope, .clean = s->kind == EXEC_FILE, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .stdin_open = s->stdin_open,
 		.timeout_ms = s->timeout_ms, .argv = s->command ? NULL : s->argv, .env = s->env,
 	};
 	size_t n = exec_bytes(s);
@@ -512,12 +529,15 @@ int agent_link_exec(struct agent_link *k, const struct exec_spec *s, err_t **err
 		return err_set(err, ERR_TOO_LARGE, NULL, "command and environment have more than %u bytes", FRAME_MAX);
 	if (usable(k, LINK_READY, n, err) < 0)
 		return -1;
-	return sent(k, msg_put_exec(&k->out, &m), err);
+	return sent(k, k->version == MSG_VERSION_OLD ? msg_put_exec_old(&k->out, &m) : msg_put_exec(&k->out, &m), err);
 }
 
 int agent_link_exec_ack(struct agent_link *k, const char *exec_id, err_t **err)
 {
-	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_exit_ack(&k->out, exec_id), err);
+	if (usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0)
+		return -1;
+	exec_groups_forget(&k->groups, exec_id);
+	return sent(k, msg_put_id(&k->out, MSG_EXIT_ACK, exec_id), err);
 }
 
 int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err)
@@ -538,14 +558,27 @@ int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset,
 	return sent(k, put, err);
 }
 
-int agent_link_signal(struct agent_link *k, const char *exec_id, int signo, err_t **err)
+int agent_link_signal(struct agent_link *k, const struct exec_ref *x, int signo, err_t **err)
 {
-	const struct msg_signal m = { exec_id, signo };
+	const struct msg_signal m = { x->exec_id, signo };
 
-	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_signal(&k->out, &m), err);
+	if (usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 || exec_groups_verify(&k->groups, x, err) < 0)
+		return -1;
+	return sent(k, msg_put_signal(&k->out, &m), err);
 }
 
-int agent_link_kill(struct agent_link *k, const char *exec_id, err_t **err)
+int agent_link_kill(struct agent_link *k, const struct exec_ref *x, err_t **err)
 {
-	return usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 ? -1 : sent(k, msg_put_kill(&k->out, exec_id), err);
+	if (usable(k, LINK_SYNCING, MSG_ID_MAX + 32, err) < 0 || exec_groups_verify(&k->groups, x, err) < 0)
+		return -1;
+	return sent(k, msg_put_id(&k->out, MSG_KILL, x->exec_id), err);
+}
+
+int agent_link_scope_end(struct agent_link *k, const char *scope, err_t **err)
+{
+	if (usable(k, LINK_READY, MSG_ID_MAX + 32, err) < 0)
+		return -1;
+	if (k->version == MSG_VERSION_OLD)
+		return err_set(err, ERR_REFUSED, "scope_unsupported", "the instance's agent is older than scopes");
+	return sent(k, msg_put_id(&k->out, MSG_SCOPE_END, scope), err);
 }

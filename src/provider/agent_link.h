@@ -6,7 +6,8 @@
  * within a call into the link. A callback may call any function of the link but agent_link_free().
  *
  * Life of a connection: connected() · for each command that the agent still holds: started() (adopted = true, pipes handed over
- * again) and, when it has ended, exited() · ready() · then live events · lost(). A command that was not told between
+ * again) and, when it has ended, exited() · ready() · then live events · lost(). An agent of protocol version 1, in an instance that is older than this
+ * executor, is spoken to as before: it knows no scopes. A command that was not told between
  * connected() and ready() is unknown to the agent: when it had been told as started before, it is lost; when it had not, it
  * may be sent again. Sending an exec id that the agent holds starts nothing twice, it is answered by started()/exited() as above. */
 #ifndef PADDOCK_PROVIDER_AGENT_LINK_H
@@ -43,6 +44,8 @@ struct agent_link_events {
 	/* Answer to a signal, kill or stdin for a command whose leader has ended (known: its exit was or will be told) or of which the agent
 	 * has never heard (or has forgotten after exec_ack). */
 	void (*not_running)(void *arg, const char *exec_id, bool known);
+	/* Answer to agent_link_scope_end(): no process of it is left and none will start. */
+	void (*scope_ended)(void *arg, const char *scope);
 };
 
 /* Makes dir (mode 0711; it may exist, its parent must) and listens at dir/s (mode 0666; a stale socket is replaced). dir is copied, at most
@@ -64,7 +67,10 @@ int agent_link_exec_ack(struct agent_link *k, const char *exec_id, err_t **err);
 /* offset: position of data[0] in the command's stdin. n at most the window last told: 64 KiB for a new command, none for an
  * adopted one until its first stdin_taken, which follows. */
 int agent_link_stdin(struct agent_link *k, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
-int agent_link_signal(struct agent_link *k, const char *exec_id, int signo, err_t **err);
-int agent_link_kill(struct agent_link *k, const char *exec_id, err_t **err);
+/* ERR_CONFLICT (detail "other_process"): the agent has told another process group for this command; nothing was sent. */
+int agent_link_signal(struct agent_link *k, const struct exec_ref *x, int signo, err_t **err);
+int agent_link_kill(struct agent_link *k, const struct exec_ref *x, err_t **err);
+/* Answered by scope_ended(), unless the connection is lost before: ask again after ready(). ERR_REFUSED (detail "scope_unsupported"): an agent of version 1. */
+int agent_link_scope_end(struct agent_link *k, const char *scope, err_t **err);
 
 #endif

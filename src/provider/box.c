@@ -28,6 +28,7 @@ struct box *box_new(struct provider *p, const char *id, err_t **err)
 	b->backoff_ms = BOX_BACKOFF_MIN_MS;
 	b->monitor_fd = -1;
 	list_init(&b->execs);
+	list_init(&b->scopes);
 	list_add_tail(&p->boxes, &b->link_node);
 	if (str_copy(b->id, sizeof(b->id), id) < 0 || str_fmt(b->name, sizeof(b->name), "%s%s", p->prefix, id) < 0) {
 		box_free(b);
@@ -42,6 +43,7 @@ void box_free(struct box *b)
 	list_del(&b->link_node);
 	box_pass_turn(b);
 	box_execs_free(b);
+	box_scopes_free(b);
 	guard_cancel(b->guard);
 	if (b->monitor_fd >= 0)
 		close(b->monitor_fd);
@@ -81,6 +83,7 @@ void box_fail(struct box *b, const err_t *why)
 	log_kv(LOG_WARN, "instance_failed", "instance", b->id, "err", err_message(why), NULL);
 	go_down(b, why, false);
 	container_tell(b, INSTANCE_FAILED, why);
+	box_scopes_over(b, b->was_ready ? why : NULL);
 }
 
 void box_exited(struct box *b, const err_t *why)
@@ -88,6 +91,7 @@ void box_exited(struct box *b, const err_t *why)
 	log_kv(LOG_WARN, "instance_ended", "instance", b->id, "err", err_message(why), NULL);
 	go_down(b, why, true);
 	container_tell(b, INSTANCE_EXITED, why);
+	box_scopes_over(b, NULL);
 }
 
 void box_fail_with(struct box *b, enum err_code code, const char *detail, const char *what)
@@ -106,6 +110,7 @@ void box_retry(struct box *b, const err_t *why)
 		if (b->step >= BOX_END) {
 			b->step = BOX_DOWN;
 			container_tell(b, INSTANCE_DESTROY_FAILED, why);
+			box_scopes_over(b, why);
 		} else {
 			box_fail(b, why);
 		}

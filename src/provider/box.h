@@ -62,6 +62,7 @@ struct box {
 	struct agent_link *agent;
 	struct list execs;              /* commands whose end is not acknowledged */
 	unsigned execs_n;
+	struct list scopes;             /* that were asked to end: nothing is started in them (box_scope.c) */
 };
 
 struct box *box_new(struct provider *p, const char *id, err_t **err);
@@ -98,7 +99,14 @@ int box_agent_open(struct box *b, err_t **err);
 void box_agent_close(struct box *b, bool gone);
 int box_exec(struct box *b, const struct exec_spec *s, err_t **err);
 void box_exec_forget(struct box *b, const char *exec_id);
-bool box_scope_kill(struct box *b, const char *scope);   /* kills its open commands; false: there is none */
 void box_execs_free(struct box *b);
+
+/* The ends of scopes (box_scope.c). */
+int box_scope_end(struct box *b, const char *scope, err_t **err);
+bool box_scope_over(const struct box *b, const char *scope);
+void box_scopes_ask(struct box *b);                      /* the agent is there (again): asks it for those that are not confirmed */
+void box_scope_ended(struct box *b, const char *scope);  /* the agent's answer */
+void box_scopes_over(struct box *b, const err_t *why);   /* answers all that are not confirmed. why NULL: no process of the instance is left */
+void box_scopes_free(struct box *b);
 
 #endif

@@ -15,7 +15,6 @@
 struct out_exec {
 	struct list node;
 	char id[ENGINE_INSTANCE_SIZE];
-	char scope[ENGINE_INSTANCE_SIZE];   /* "": told by the agent after a restart of ours; the instance's own */
 	int64_t oom_before;      /* the counter when it was started (or taken up again); -1 not known */
 };
 
@@ -69,36 +68,16 @@ int box_exec(struct box *b, const struct exec_spec *s, err_t **err)
 {
 	bool had = find(b, s->exec_id) != NULL;
 
-	struct out_exec *x = remember(b, s->exec_id);
-
-	if (!x)
+	if (box_scope_over(b, s->scope))
+		return err_set(err, ERR_GONE, "scope_gone", "the scope was ended");
+	if (!had && !remember(b, s->exec_id))
 		return err_set(err, ERR_NO_MEMORY, NULL, "command");
-	if (str_copy(x->scope, sizeof(x->scope), s->scope) < 0) {
-		if (!had)
-			box_exec_forget(b, s->exec_id);
-		return err_set(err, ERR_INVALID, "bad_id", "scope too long");
-	}
 	if (agent_link_exec(b->agent, s, err) < 0) {
 		if (!had)
 			box_exec_forget(b, s->exec_id);
 		return -1;
 	}
 	return 0;
-}
-
-bool box_scope_kill(struct box *b, const char *scope)
-{
-	bool any = false;
-
-	list_for_each(i, &b->execs) {
-		struct out_exec *x = list_entry(i, struct out_exec, node);
-
-		if (!str_eq(x->scope[0] ? x->scope : b->id, scope))
-			continue;
-		any = true;
-		(void)agent_link_kill(b->agent, x->id, NULL);
-	}
-	return any;
 }
 
 /* --- events of the link --- */
@@ -129,6 +108,7 @@ static void on_ready(void *arg)
 		container_tell(b, INSTANCE_READY, NULL);
 	else
 		box_check_up(b);
+	box_scopes_ask(b);
 }
 
 static void on_lost(void *arg)
@@ -185,6 +165,11 @@ static void on_not_running(void *arg, const char *exec_id, bool known)
 		b->p->events->exited(b->p->arg, b->id, exec_id, &lost);
 }
 
+static void on_scope_ended(void *arg, const char *scope)
+{
+	box_scope_ended(arg, scope);
+}
+
 static const struct agent_link_events link_events = {
 	.check_token = on_token,
 	.connected = on_connected,
@@ -194,6 +179,7 @@ static const struct agent_link_events link_events = {
 	.exited = on_exited,
 	.stdin_taken = on_stdin_taken,
 	.not_running = on_not_running,
+	.scope_ended = on_scope_ended,
 };
 
 int box_agent_open(struct box *b, err_t **err)

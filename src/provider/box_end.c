@@ -116,6 +116,7 @@ static void gone(struct box *b)
 	remove_agent_dir(b);
 	log_kv(LOG_INFO, "instance_gone", "instance", b->id, NULL);
 	container_tell(b, INSTANCE_GONE, NULL);
+	box_scopes_over(b, NULL);
 	box_free(b);
 }
 

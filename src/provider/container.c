@@ -221,14 +221,14 @@ static int container_exec_signal(struct provider *p, const char *id, const struc
 {
 	struct box *b = running(p, id, err);
 
-	return b ? agent_link_signal(b->agent, x->exec_id, signo, err) : -1;
+	return b ? agent_link_signal(b->agent, x, signo, err) : -1;
 }
 
 static int container_exec_kill(struct provider *p, const char *id, const struct exec_ref *x, err_t **err)
 {
 	struct box *b = running(p, id, err);
 
-	return b ? agent_link_kill(b->agent, x->exec_id, err) : -1;
+	return b ? agent_link_kill(b->agent, x, err) : -1;
 }
 
 static bool container_enforced(struct provider *p, const char *id)

@@ -47,6 +47,8 @@ int container_lookup(struct provider *p, const char *id, err_t **err);
 int container_pause(struct provider *p, const char *id, err_t **err);   /* also wake */
 int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err);
 int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err);
+/* Tells from the loop that the scope ended, or why that is not known (taken over). */
+int container_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err);
 int container_list(struct provider *p, err_t **err);
 
 void container_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);

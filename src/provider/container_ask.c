@@ -70,6 +70,11 @@ static int owe(struct provider *p, const char *id, const char *scope, enum insta
 	return 0;
 }
 
+int container_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err)
+{
+	return owe(p, id, scope, INSTANCE_AT_IT, what, err);
+}
+
 static err_t *copy_of(const err_t *e)
 {
 	err_t *copy = NULL;
@@ -131,11 +136,8 @@ int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err)
 int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
 {
 	struct box *b = container_find(p, id);
-	err_t *why = NULL;
 
-	if (b && (b->want_destroy || (b->step < BOX_UP && b->was_ready) || (b->step == BOX_UP && box_scope_kill(b, scope))))
-		err_set(&why, ERR_BUSY, "scope_not_ended", "its processes are being ended");
-	return owe(p, id, scope, INSTANCE_AT_IT, why, err);
+	return b ? box_scope_end(b, scope, err) : container_owe_scope(p, id, scope, NULL, err);
 }
 
 /* --- all of them --- */

@@ -2,14 +2,14 @@
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
 	src/provider/agent_link.c src/provider/agent_link.h \
-	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box.h \
+	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box_scope.c src/provider/box.h \
 	src/provider/container.c src/provider/container_ask.c src/provider/container_health.c src/provider/container_sweep.c src/provider/container.h \
 	src/provider/cgroup.c src/provider/cgroup.h \
 	src/provider/engine.c src/provider/engine.h \
 	src/provider/engine_docker.c src/provider/engine_podman.c \
 	src/provider/engine_http.c src/provider/engine_http.h src/provider/engine_rest.c src/provider/engine_rest.h \
 	src/provider/engine_spec.c src/provider/engine_spec.h \
-	src/provider/exec.h \
+	src/provider/exec.h src/provider/exec_groups.c src/provider/exec_groups.h \
 	src/provider/guard.c src/provider/guard.h \
 	src/provider/leftovers.c src/provider/leftovers.h \
 	src/provider/netguard_rules.c src/provider/netguard_rules.h \

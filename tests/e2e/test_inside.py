@@ -23,21 +23,28 @@ def documented():
 DOCUMENTED = documented()
 
 
+def environment(text):
+    """What env -0 wrote; the scope, another one each time, as on the page."""
+    got = dict(item.split("=", 1) for item in text.split("\0") if item)
+    got["PADDOCK_ENV"] = re.sub(r"/env-[0-9a-f-]{36}$", "/env-SCOPE", got.get("PADDOCK_ENV", ""))
+    return got
+
+
 def test_environment_in_full(sh):
     """R1.10: the documented names and no other."""
     assert len(DOCUMENTED) >= 8
     got = sh(["/usr/bin/env", "-0"])["stdout"]
-    assert dict(item.split("=", 1) for item in got.split("\0") if item) == DOCUMENTED
+    assert environment(got) == DOCUMENTED
 
 
 def test_environment_of_a_shell_command(sh):
     """bash adds these three, nothing else."""
-    got = dict(item.split("=", 1) for item in sh("/usr/bin/env -0")["stdout"].split("\0") if item)
+    got = environment(sh("/usr/bin/env -0")["stdout"])
     assert {k: got.pop(k, None) is not None for k in ("PWD", "SHLVL", "_")} and got == DOCUMENTED
 
 
 def test_environment_of_the_request_is_added(sh):
-    got = dict(item.split("=", 1) for item in sh(["/usr/bin/env", "-0"], env={"A": "1", "LANG": "C"})["stdout"].split("\0") if item)
+    got = environment(sh(["/usr/bin/env", "-0"], env={"A": "1", "LANG": "C"})["stdout"])
     assert got == {**DOCUMENTED, "A": "1", "LANG": "C"}
 
 
@@ -47,7 +54,18 @@ def test_project_dir_is_the_workdir_of_the_run(user):
     got = user.command(run["id"], ["/usr/bin/env", "-0"], lease_token=token, env={"AITROOP_PROJECT_DIR": "/tmp/x"})["stdout"]
     user.finish(run["id"], token)
     names = ("PADDOCK_PROJECT_DIR", "AITROOP_PROJECT_DIR")
-    assert dict(item.split("=", 1) for item in got.split("\0") if item) == {**DOCUMENTED, **dict.fromkeys(names, "/home/user/workspace/sub")}
+    assert environment(got) == {**DOCUMENTED, **dict.fromkeys(names, "/home/user/workspace/sub")}
+
+
+def test_exports_reach_later_commands_of_the_run(sh):
+    """R2.11: and what the request says wins."""
+    sh("echo STAGE=one >> $PADDOCK_ENV; echo LANG=exported >> $PADDOCK_ENV; echo USER=root >> $PADDOCK_ENV")
+    try:
+        got = environment(sh(["/usr/bin/env", "-0"], env={"LANG": "C"})["stdout"])
+        assert got == {**DOCUMENTED, "STAGE": "one", "LANG": "C"}
+        assert sh("echo $LANG")["stdout"] == "exported\n"
+    finally:
+        sh(["/bin/sh", "-c", ": > $PADDOCK_ENV"])
 
 
 @pytest.mark.parametrize("name", ["PADDOCK_X", "PADDOCK_PROJECT_DIR", "PADDOCK_"])

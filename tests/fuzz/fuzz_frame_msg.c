@@ -34,8 +34,10 @@ static int again(uint8_t type, const uint8_t *p, size_t n, struct buf *b)
 	case MSG_CONFIG: return msg_get_config(p, n, &m.config) < 0 ? -1 : msg_put_config(b, &m.config);
 	case MSG_STDIN: return msg_get_stdin(p, n, &m.in) < 0 ? -1 : msg_put_stdin(b, &m.in);
 	case MSG_SIGNAL: return msg_get_signal(p, n, &m.sig) < 0 ? -1 : msg_put_signal(b, &m.sig);
-	case MSG_KILL: return msg_get_id(p, n, &m.id) < 0 ? -1 : msg_put_kill(b, m.id);
-	case MSG_EXIT_ACK: return msg_get_id(p, n, &m.id) < 0 ? -1 : msg_put_exit_ack(b, m.id);
+	case MSG_KILL:
+	case MSG_EXIT_ACK:
+	case MSG_SCOPE_END:
+	case MSG_SCOPE_ENDED: return msg_get_id(p, n, &m.id) < 0 ? -1 : msg_put_id(b, (enum msg_type)type, m.id);
 	case MSG_EXEC:
 		if (msg_get_exec(p, n, &m.exec, &v) < 0)
 			return -1;

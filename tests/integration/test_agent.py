@@ -26,6 +26,7 @@ pytestmark = [
 
 BASE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
             "LANG": "C.UTF-8"}
+EXPORTS = "/home/user/.paddock/env-"
 
 
 def build_stubborn():
@@ -85,8 +86,8 @@ def test_signal_status(peer):
 def test_environment_is_clean(peer):
     e, out, _ = sh(peer, "a", "exec env -0", env=["ONE=1", "LANG=de_DE.UTF-8", "ONE=2"])
     env = dict(v.split("=", 1) for v in out.decode().split("\0") if v)
-    assert env == dict(BASE_ENV, ONE="2", LANG="de_DE.UTF-8", PWD="/tmp", SHLVL="0") or \
-        {k: v for k, v in env.items() if k not in ("PWD", "SHLVL", "_")} == dict(BASE_ENV, ONE="2", LANG="de_DE.UTF-8")
+    want = dict(BASE_ENV, ONE="2", LANG="de_DE.UTF-8", PADDOCK_ENV=EXPORTS + "run")
+    assert {k: v for k, v in env.items() if k not in ("PWD", "SHLVL", "_")} == want
 
 
 def test_account_and_limits(peer):
@@ -401,6 +402,274 @@ echo $PPID; kill -9 $PPID; cat /proc/$PPID/environ; ls /proc/$PPID/fd; true"""
     with open("/proc/%d/environ" % agent.pid(), "rb") as f:
         assert b"secret" not in f.read()
     assert sh(peer, "b", "echo fine")[1] == b"fine\n"
+
+
+# ---- scopes ----
+
+def ended(peer, scope, timeout=20):
+    peer.until(lambda: scope in peer.scopes_ended, timeout)
+    peer.scopes_ended.remove(scope)
+
+
+def alive(agent, marker):
+    """Processes below the agent that have this word among their arguments."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                args = f.read().split(b"\0")
+            with open("/proc/%s/status" % pid) as f:
+                inside = [v for v in f if v.startswith("NSpid:")][0].split()
+        except OSError:
+            continue
+        if marker.encode() in args and len(inside) > 2:
+            found.append(int(pid))
+    return found
+
+
+def marked(marker):
+    """A command line for a process that lives long and bears a mark."""
+    return "python3 -c 'import time; time.sleep(600)' %s" % marker
+
+
+def wait_for(what, timeout=10):
+    end = time.monotonic() + timeout
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(.02)
+
+
+def test_scope_without_processes_ends_at_once(peer):
+    peer.scope_end("nobody")
+    ended(peer, "nobody")
+    peer.scope_end("nobody")
+    ended(peer, "nobody")
+
+
+def test_scope_end_takes_all_of_it_and_nothing_else(agent, peer):
+    mine, other = "m%d" % os.getpid(), "o%d" % os.getpid()
+    double_fork = "import os, sys, time; os.fork() and sys.exit(); os.setsid(); os.fork() and sys.exit(); time.sleep(600)"
+    peer.exec("run", command="trap '' TERM HUP INT; %s & wait" % marked(mine), scope="one")
+    peer.exec("left", command="setsid %s >&- 2>&- & (python3 -c '%s' %s >&- 2>&- &); nohup %s >&- 2>&- & echo done" % (
+        marked(mine), double_fork, mine, marked(mine)), scope="one")
+    peer.exec("group", argv=[STUBBORN, "double-fork"], scope="one")
+    peer.exec("other", command=marked(other), scope="two")
+    peer.exec("other-left", command="setsid %s >&- 2>&- & echo done" % marked(other), scope="two")
+    assert peer.wait("left")["why"] == "none" and peer.wait("other-left")["why"] == "none"
+    peer.ack("left")
+    wait_for(lambda: len(alive(agent, mine)) == 4 and len(alive(agent, other)) == 2)
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert alive(agent, mine) == [] and len(alive(agent, other)) == 2
+    assert peer.exited["run"] == dict(peer.exited["run"], end="signaled", why="killed", code=9)
+    assert peer.exited["group"]["why"] == "killed"
+    assert "other" not in peer.exited
+    peer.scope_end("two")
+    ended(peer, "two")
+    assert alive(agent, other) == [] and peer.exited["other"]["why"] == "killed"
+
+
+def test_scope_end_of_a_tree_that_forks_on(agent):
+    peer = Peer(agent.path, nproc=240).accept()
+    peer.exec("a", argv=[STUBBORN, "bomb-chain"], scope="one")
+    peer.exec("b", argv=COUNT, scope="two")
+    peer.until(lambda: "a" in peer.started and "b" in peer.started)
+    time.sleep(.3)
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert peer.exited["a"]["why"] == "killed" and "b" not in peer.exited
+    peer.read("b")
+    wait_for(lambda: peer.read("b"))
+    peer.close()
+
+
+def test_nothing_starts_in_an_ended_scope(peer):
+    peer.exec("before", command="sleep 600", scope="one")
+    peer.scope_end("one")
+    peer.exec("after", command="touch /home/user/after", scope="one")
+    e = peer.wait("after")
+    assert (e["end"], e["stage"], e["code"]) == ("not_started", "agent", 125), "ECANCELED"
+    ended(peer, "one")
+    assert peer.exited["before"]["why"] == "killed"
+    e = peer.run("late", command="true", scope="one")[0]
+    assert (e["end"], e["stage"], e["code"]) == ("not_started", "agent", 125)
+    assert peer.run("other", command="ls -a /home/user", scope="two")[1].split() == [b".", b"..", b".paddock"]
+
+
+def test_an_ended_scope_is_forgotten_after_4096_others(peer):
+    for i in range(4097):
+        peer.scope_end("s%d" % i)
+        if i % 64 == 63:
+            peer.until(lambda: len(peer.scopes_ended) > i - 64)
+    peer.until(lambda: len(peer.scopes_ended) == 4097)
+    assert peer.run("a", command="true", scope="s1")[0]["end"] == "not_started"
+    assert peer.run("b", command="true", scope="s0")[0]["end"] == "exited"
+
+
+def test_scope_end_is_asked_again_by_the_next_executor(agent):
+    peer = Peer(agent.path).accept()
+    peer.exec("a", argv=[STUBBORN, "many-daemons"], scope="one")
+    peer.until(lambda: "a" in peer.started)
+    peer.scope_end("one")
+    peer.close()
+    peer = Peer(agent.path).accept()
+    assert peer.scopes_ended == []
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert peer.wait("a")["why"] == "killed"
+    peer.close()
+
+
+def test_kill_takes_what_an_ended_command_left(agent, peer):
+    marker, other = "k%d" % os.getpid(), "l%d" % os.getpid()
+    left = "setsid %s >&- 2>&- & echo done"
+    assert sh(peer, "a", left % marked(marker), scope="one")[0]["why"] == "none"
+    peer.exec("b", command=left % marked(marker), scope="one")
+    told = peer.wait("b")
+    sh(peer, "c", left % marked(other), scope="one")
+    wait_for(lambda: len(alive(agent, marker)) == 2)
+    for eid in ("a", "b"):
+        peer.kill(eid)
+        peer.until(lambda: (eid, True) in peer.not_running)
+    wait_for(lambda: alive(agent, marker) == [])
+    assert len(alive(agent, other)) == 1
+    peer.ack("b")
+    assert peer.exited["b"] == told, "its end is what it was"
+
+
+# ---- exports ----
+
+def show(peer, eid, scope="run", **how):
+    e, out, err = peer.run(eid, argv=["env", "-0"], scope=scope, **how)
+    assert e["end"] == "exited" and e["code"] == 0, (e, err)
+    return dict(v.split("=", 1) for v in out.decode().split("\0") if v)
+
+
+def test_exports_reach_later_commands_of_the_scope(peer):
+    sh(peer, "a", "echo A=1 >> $PADDOCK_ENV; echo 'B=two words = x' >> $PADDOCK_ENV")
+    sh(peer, "b", "echo A=2 >> $PADDOCK_ENV; printf C=3 >> $PADDOCK_ENV")
+    want = dict(BASE_ENV, PADDOCK_ENV=EXPORTS + "run", A="2", B="two words = x", C="3")
+    assert show(peer, "c") == want
+    assert show(peer, "d", scope="other") == dict(BASE_ENV, PADDOCK_ENV=EXPORTS + "other")
+    assert sh(peer, "e", "stat -c %a:%U:%G $PADDOCK_ENV ~/.paddock; stat -c %u $PADDOCK_ENV")[1].split()[-1] == b"1000"
+    assert sh(peer, "f", "stat -c %a $PADDOCK_ENV ~/.paddock")[1].split() == [b"600", b"700"]
+
+
+def test_order_of_environments(peer):
+    sh(peer, "a", "printf 'LANG=exported\\nA=exported\\nPATH=/usr/bin:/bin:/exported\\n' >> $PADDOCK_ENV")
+    env = show(peer, "b", env=["A=asked", "PADDOCK_ENV=/etc/passwd", "PADDOCK_PROJECT_DIR=/x"])
+    assert env == dict(BASE_ENV, LANG="exported", A="asked", PATH="/usr/bin:/bin:/exported", PADDOCK_PROJECT_DIR="/x",
+                       PADDOCK_ENV=EXPORTS + "run")
+    sh(peer, "c", "mkdir ~/bin; printf '#!/bin/sh\\necho mine' > ~/bin/tool; chmod +x ~/bin/tool; echo PATH=$HOME/bin:$PATH >> $PADDOCK_ENV")
+    assert peer.run("d", argv=["tool"])[1] == b"mine\n", "a program is searched along the exported PATH"
+
+
+def test_names_that_are_not_taken(peer):
+    bad = ["USER=x", "HOME=/", "LD_PRELOAD=/x.so", "LD_LIBRARY_PATH=/x", "PADDOCK_ENV=/x", "PADDOCK_X=1", "1A=1", "A-B=1", " A=1", "A", "=x",
+           "N" * 129 + "=1", "export E=1", ""]
+    script = "import os\nf = open(os.environ['PADDOCK_ENV'], 'ab')\nf.write(%r)" % ("\n".join(bad + ["OK=1", "B=x\0y", "N" * 128 + "=1"]) + "\n").encode()
+    assert peer.run("b", argv=["python3", "-c", script])[0]["code"] == 0
+    assert show(peer, "c") == dict(BASE_ENV, PADDOCK_ENV=EXPORTS + "run", OK="1", **{"N" * 128: "1"})
+
+
+def test_clean_commands_see_nothing(peer):
+    sh(peer, "a", "echo A=1 >> $PADDOCK_ENV; echo PATH=/nowhere >> $PADDOCK_ENV")
+    assert show(peer, "b", clean=True) == BASE_ENV
+    assert show(peer, "c", clean=True, scope="fresh") == BASE_ENV
+    assert b"fresh" not in peer.run("d", argv=["/bin/ls", "/home/user/.paddock"], clean=True)[1], "it does not even make the file"
+
+
+def test_a_clean_command_has_no_environment_of_its_own(agent, peer):
+    peer.exec("a", argv=["true"], env=["A=1"], clean=True)
+    with pytest.raises(AssertionError, match="hung up"):
+        peer.wait("a")
+
+
+ATTACKS = {
+    "link to the agent's environment": "ln -s /proc/1/environ $PADDOCK_ENV",
+    "link to a file of the user": "echo STOLEN=1 > ~/other; ln -s ~/other $PADDOCK_ENV",
+    "link to nothing": "ln -s ~/made-by-the-agent $PADDOCK_ENV",
+    "pipe": "mkfifo $PADDOCK_ENV",
+    "pipe with a writer": "mkfifo $PADDOCK_ENV; (while :; do echo STOLEN=1; done) > $PADDOCK_ENV 2>&- &",
+    "directory": "mkdir $PADDOCK_ENV",
+    "socket": "python3 -c 'import socket, os; socket.socket(socket.AF_UNIX).bind(os.environ[\"PADDOCK_ENV\"])'",
+    "unreadable": "echo STOLEN=1 > $PADDOCK_ENV; chmod 0 $PADDOCK_ENV",
+    "2 MiB": "(echo STOLEN=1; head -c 2097152 /dev/zero | tr '\\0' '\\n') > $PADDOCK_ENV",
+    "sparse": "echo STOLEN=1 > $PADDOCK_ENV; truncate -s 1T $PADDOCK_ENV",
+    "directory that is a link": "mkdir -p ~/d; echo STOLEN=1 > ~/d/env-run; rm -rf ~/.paddock; ln -s ~/d ~/.paddock",
+    "directory that is a file": "rm -rf ~/.paddock; touch ~/.paddock",
+    "directory of nobody": "chmod 0 ~/.paddock",
+    "no home to write in": "rm -rf ~/.paddock; chmod 555 ~",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_is_not_a_file_of_the_user_is_not_read(agent, peer, attack):
+    e, _, err = sh(peer, "a", "rm -f $PADDOCK_ENV; " + ATTACKS[attack])
+    assert e["end"] == "exited", (e, err)
+    began = time.monotonic()
+    assert show(peer, "b") == dict(BASE_ENV, PADDOCK_ENV=EXPORTS + "run")
+    assert time.monotonic() - began < 10, "nothing waits for it"
+    assert b"made-by-the-agent" not in sh(peer, "c", "ls ~")[1]
+    peer.scope_end("run")
+    ended(peer, "run")
+    assert show(peer, "d", scope="next")["PADDOCK_ENV"] == EXPORTS + "next"
+
+
+def test_a_lease_on_the_file_stops_nobody(peer):
+    script = ("import fcntl, os, signal, time\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nf = open(os.environ['PADDOCK_ENV'], 'r+b')\n"
+              "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint('held', flush=True)\ntime.sleep(600)")
+    peer.exec("a", argv=["python3", "-c", script])
+    peer.until(lambda: "a" in peer.started)
+    wait_for(lambda: peer.read("a"))
+    began = time.monotonic()
+    show(peer, "b")
+    assert time.monotonic() - began < 10
+
+
+def test_a_file_that_changes_all_the_time(peer):
+    script = ("import os\np = os.environ['PADDOCK_ENV']\nprint('x', flush=True)\nwhile True:\n for n in (1, 70000, 0, 1500000):\n"
+              "  f = open(p, 'w'); f.write('A=1\\n' * n); f.close()")
+    peer.exec("a", argv=["python3", "-c", script])
+    peer.until(lambda: "a" in peer.started)
+    wait_for(lambda: peer.read("a"))
+    for i in range(100):
+        env = show(peer, "b%d" % i)
+        assert set(env) - {"A"} == set(BASE_ENV) | {"PADDOCK_ENV"} and env.get("A", "1") in ("1", ""), env
+
+
+def test_memory_of_exports_is_given_back(agent, peer):
+    def resident():
+        with open("/proc/%d/statm" % agent.pid()) as f:
+            return int(f.read().split()[1]) * 4096
+
+    script = "import os\nf = open(os.environ['PADDOCK_ENV'], 'w')\nf.write(''.join('V%d=' % i + 'v' * 1000 + '\\n' for i in range(900)))"
+    peer.run("a", argv=["python3", "-c", script])
+    for i in range(8):
+        assert sh(peer, "w%d" % i, "echo ${#V899}")[1] == b"1000\n"
+    before = resident()
+    for i in range(64):
+        peer.exec("e%d" % i, argv=["sleep", "600"])
+    peer.until(lambda: "e63" in peer.started)
+    assert resident() - before < 4 << 20
+
+
+def test_exports_end_with_their_scope(peer):
+    sh(peer, "a", "echo A=1 >> $PADDOCK_ENV", scope="one")
+    sh(peer, "b", "echo A=2 >> $PADDOCK_ENV", scope="two")
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert sh(peer, "c", "ls ~/.paddock", scope="two")[1] == b"env-two\n"
+    assert show(peer, "d", scope="two")["A"] == "2"
+
+
+def test_the_process_that_removes_exports_is_out_of_reach(peer):
+    """Whatever the user signals, the scope's end comes."""
+    peer.exec("a", command="while :; do kill -STOP -1; done", scope="two")
+    peer.exec("b", command="while :; do kill -KILL -1; done", scope="two")
+    for i in range(50):
+        peer.scope_end("s%d" % i)
+        ended(peer, "s%d" % i)
 
 
 # ---- the executor's death ----

@@ -123,7 +123,7 @@ true""" % (lab.engine_socket, lab.sock)
 def test_workspaces_are_apart_and_the_gate_is_closed(lab, box):
     a, b = str(uuid.uuid4()), str(uuid.uuid4())
     assert run(lab, a, "echo secret > mine", workspace="one")["exit_code"] == 0
-    assert run(lab, b, "ls -A; ls -A ..", workspace="two")["stdout"] == "workspace\n"
+    assert run(lab, b, "ls -A; ls -A ..", workspace="two")["stdout"] == ".paddock\nworkspace\n"
     gate = os.stat(lab.root + "/ws/one")
     assert gate.st_mode & 0o777 == 0o750 and os.stat(lab.root + "/ws/one/files").st_mode & 0o777 == 0o755
     assert os.stat(lab.root + "/ws/one/files/mine").st_uid == lab.account.pw_uid
@@ -148,6 +148,19 @@ def test_writable_places_and_their_sizes(lab, box):
     assert "ro" in options["/"]
     # `user` cannot look below /paddock, but the table of mounts tells how they are mounted
     assert "ro" in options["/paddock/run"] and "ro" in options["/paddock/agent"]
+
+
+def test_exports_reach_later_commands(lab):
+    """R2.11, with the engine's own seccomp profile and mounts."""
+    one, two = str(uuid.uuid4()), str(uuid.uuid4())
+    out(lab, one, "echo STAGE=one >> $PADDOCK_ENV; stat -c %U:%a $PADDOCK_ENV")
+    assert out(lab, one, "echo $STAGE") == "one\n"
+    assert out(lab, one, "stat -c %U:%a $PADDOCK_ENV ~/.paddock") == "user:600\nuser:700\n"
+    assert out(lab, two, "echo $STAGE") == "\n"
+    out(lab, one, "rm $PADDOCK_ENV; ln -s /proc/1/environ $PADDOCK_ENV")
+    assert "TOKEN" not in out(lab, one, "env") and out(lab, one, "echo $STAGE") == "\n"
+    destroy(lab, one)
+    destroy(lab, two)
 
 
 def test_hosts_file_tells_nothing_of_the_host(lab, box):

@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 import time
 
-HELLO, SYNCED, STARTED, EXITED, STDIN_TAKEN, NOT_RUNNING = 1, 2, 3, 4, 5, 6
-CONFIG, EXEC, STDIN, SIGNAL, KILL, EXIT_ACK = 16, 17, 18, 19, 20, 21
+HELLO, SYNCED, STARTED, EXITED, STDIN_TAKEN, NOT_RUNNING, SCOPE_ENDED = 1, 2, 3, 4, 5, 6, 7
+CONFIG, EXEC, STDIN, SIGNAL, KILL, EXIT_ACK, SCOPE_END = 16, 17, 18, 19, 20, 21, 22
 ENDS = ["exited", "signaled", "not_started"]
 WHYS = ["none", "timeout", "killed"]
 STAGES = ["", "agent", "pipes", "fork", "limits", "user", "cwd", "exec"]
@@ -61,7 +61,7 @@ class Peer:
         self.sock, self.buf, self.fds = None, b"", []
         self.pipes = {}          # exec id -> [out, err]
         self.started, self.exited, self.taken = {}, {}, {}
-        self.not_running = []
+        self.not_running, self.scopes_ended = [], []
         self.synced = False
         self.hello = None
 
@@ -82,12 +82,13 @@ class Peer:
         self.sock, _ = self.listener.accept()
         self.until(lambda: self.hello)
         if self.configure:
-            self.frame(CONFIG, struct.pack("<IIIii", 1, *self.limits))
+            self.frame(CONFIG, struct.pack("<IIIii", 2, *self.limits))
             self.until(lambda: self.synced)
         return self
 
-    def exec(self, eid, argv=None, command=None, cwd="/tmp", env=(), timeout_ms=60000, make_cwd=False, stdin_open=False):
-        body = text(eid) + struct.pack("<BBBq", command is not None, make_cwd, stdin_open, timeout_ms) + text(cwd)
+    def exec(self, eid, argv=None, command=None, cwd="/tmp", env=(), timeout_ms=60000, make_cwd=False, stdin_open=False,
+             scope="run", clean=False):
+        body = text(eid) + text(scope) + struct.pack("<BBBBq", command is not None, make_cwd, stdin_open, clean, timeout_ms) + text(cwd)
         body += text(command) if command is not None else vector(argv)
         self.frame(EXEC, body + vector(env))
 
@@ -102,6 +103,9 @@ class Peer:
 
     def ack(self, eid):
         self.frame(EXIT_ACK, text(eid))
+
+    def scope_end(self, scope):
+        self.frame(SCOPE_END, text(scope))
 
     def take_frame(self, kind, nfds, r):
         if kind == HELLO:
@@ -127,6 +131,8 @@ class Peer:
             self.taken[eid] = r.take("QQ")
         elif kind == NOT_RUNNING:
             self.not_running.append((r.text(), bool(r.take("B"))))
+        elif kind == SCOPE_ENDED:
+            self.scopes_ended.append(r.text())
         else:
             raise AssertionError("frame type %d" % kind)
         assert r.at == len(r.data), "bytes after the payload"
@@ -189,6 +195,10 @@ class Peer:
         return e, out[0], out[1]
 
 
+# A home of its own, then the words that follow.
+HOME = """mount -t tmpfs -o mode=755 none /home && mkdir /home/user && chown 1000:1000 /home/user && exec "$@" """
+
+
 class Agent:
     """The agent as process 1 of a pid namespace with the capabilities that it has in a container."""
 
@@ -197,7 +207,7 @@ class Agent:
         os.chmod(self.dir, 0o711)
         self.path = os.path.join(self.dir, "s")
         self.proc = subprocess.Popen(
-            ["unshare", "--fork", "--pid", "--mount-proc", "--", "setpriv", "--no-new-privs",
+            ["unshare", "--fork", "--pid", "--mount-proc", "--", "sh", "-c", HOME, "sh", "setpriv", "--no-new-privs",
              "--bounding-set", "-all,+setuid,+setgid,+setpcap,+kill", "--", program, self.path],
             env={"PADDOCK_AGENT_TOKEN": token, "PATH": os.environ["PATH"], "OTHER": "secret too"}, stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)

@@ -1,6 +1,7 @@
 /* fake_engine.c - see fake_engine.h. */
 #include "unit.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -16,6 +17,7 @@ struct fake_engine fake;
 static struct loop *loop;
 static char agents[160];
 static int agent_fd = -1;
+static struct buf agent_in = BUF_INIT(1 << 20);
 
 struct job {
 	enum call what;
@@ -30,7 +32,7 @@ void fake_agent_dial(void)
 {
 	cleanup_buf struct buf out = BUF_INIT(65536);
 	char path[256];
-	struct msg_hello hello = { .version = MSG_VERSION, .execs = 0, .token = fake.wrong_token ? "nonsense" : fake.token };
+	struct msg_hello hello = { .version = fake.old_agent ? MSG_VERSION_OLD : MSG_VERSION, .execs = 0, .token = fake.wrong_token ? "nonsense" : fake.token };
 
 	if (agent_fd >= 0 || fake.no_agent)
 		return;
@@ -46,6 +48,33 @@ void fake_agent_hang_up(void)
 {
 	if (agent_fd >= 0)
 		close(steal_fd(&agent_fd));
+	buf_free(&agent_in);
+}
+
+unsigned fake_agent_scope_ends(const char *scope)
+{
+	unsigned times = 0;
+	char part[4096];
+	struct frame f;
+	size_t used;
+	ssize_t n;
+
+	while (agent_fd >= 0 && (n = recv(agent_fd, part, sizeof(part), MSG_DONTWAIT)) > 0)
+		assert_int_equal(buf_add(&agent_in, part, (size_t)n), 0);
+	for (size_t at = 0; agent_in.len > at && frame_next(agent_in.data + at, agent_in.len - at, &f, &used) == 1; at += used) {
+		const char *id;
+
+		times += f.type == MSG_SCOPE_END && msg_get_id(f.payload, f.len, &id) == 0 && str_eq(id, scope);
+	}
+	return times;
+}
+
+void fake_agent_scope_ended(const char *scope)
+{
+	cleanup_buf struct buf out = BUF_INIT(256);
+
+	assert_int_equal(msg_put_id(&out, MSG_SCOPE_ENDED, scope), 0);
+	assert_int_equal(io_write_full(agent_fd, buf_str(&out), out.len), 0);
 }
 
 static void fill(struct engine_container *c)

@@ -23,7 +23,7 @@ struct fake_engine {
 	unsigned drop_creates;      /* so many creates are not done and their answer is lost */
 	unsigned break_starts;
 	unsigned lie_removes;       /* so many removes say yes and do nothing */
-	bool no_image, wrong_token, no_agent;
+	bool no_image, wrong_token, no_agent, old_agent;
 };
 
 extern struct fake_engine fake;
@@ -32,5 +32,8 @@ extern struct fake_engine fake;
 void fake_engine_reset(struct loop *l, const char *agents);
 void fake_agent_dial(void);
 void fake_agent_hang_up(void);
+/* How often the agent was asked to end this scope since it dialled; and its answer. */
+unsigned fake_agent_scope_ends(const char *scope);
+void fake_agent_scope_ended(const char *scope);
 
 #endif

@@ -28,6 +28,7 @@ struct answer {
 	char id[ID_SIZE], scope[ID_SIZE];
 	enum instance_event ev;
 	bool list;
+	bool waits;                 /* a scope, for the agent or its end */
 };
 
 struct provider {
@@ -60,6 +61,45 @@ static struct box *find(struct provider *p, const char *id)
 	return NULL;
 }
 
+/* --- the ends of scopes --- */
+
+static void answer_free(struct answer *a)
+{
+	list_del(&a->node);
+	loop_timer_free(a->timer);
+	free(a);
+}
+
+/* scope NULL: all of that box. */
+static void scopes_over(struct provider *p, const char *id, const char *scope)
+{
+	list_for_each_safe(n, following, &p->answers) {
+		struct answer *a = list_entry(n, struct answer, node);
+
+		if (!a->waits || !str_eq(a->id, id) || (scope && !str_eq(a->scope, scope)))
+			continue;
+		a->waits = false;
+		loop_timer_set(a->timer, 0);
+	}
+}
+
+static void on_scope_ended(void *arg, const char *scope)
+{
+	struct box *b = arg;
+
+	scopes_over(b->p, b->id, scope);
+}
+
+static void scopes_ask(struct box *b)
+{
+	list_for_each(n, &b->p->answers) {
+		struct answer *a = list_entry(n, struct answer, node);
+
+		if (a->waits && str_eq(a->id, b->id))
+			(void)agent_link_scope_end(b->link, a->scope, NULL);
+	}
+}
+
 static void pid_path(const struct provider *p, const char *id, char dst[160])
 {
 	if (str_fmt(dst, 160, "%s/%s.pid", p->dir, id) < 0)
@@ -87,6 +127,8 @@ static void tell(struct box *b, enum instance_event e)
 	char id[ID_SIZE];
 	struct provider *p = b->p;
 
+	if (e == INSTANCE_GONE || e == INSTANCE_EXITED)
+		scopes_over(p, b->id, NULL);
 	(void)str_copy(id, sizeof id, b->id);
 	if (e == INSTANCE_GONE)
 		box_free(b, true);
@@ -109,6 +151,7 @@ static void on_connected(void *arg)
 static void on_ready(void *arg)
 {
 	tell(arg, INSTANCE_READY);
+	scopes_ask(arg);
 }
 
 static void on_lost(void *arg)
@@ -145,7 +188,7 @@ static void on_not_running(void *arg, const char *exec_id, bool known)
 }
 
 static const struct agent_link_events link_events = {
-	on_token, on_connected, on_ready, on_lost, on_started, on_exited, on_stdin_taken, on_not_running,
+	on_token, on_connected, on_ready, on_lost, on_started, on_exited, on_stdin_taken, on_not_running, on_scope_ended,
 };
 
 /* --- the process --- */
@@ -294,13 +337,6 @@ static int ops_destroy(struct provider *p, const char *id, err_t **err)
 
 /* --- answers from the loop --- */
 
-static void answer_free(struct answer *a)
-{
-	list_del(&a->node);
-	loop_timer_free(a->timer);
-	free(a);
-}
-
 static void tell_list(struct provider *p)
 {
 	struct listed items[256];
@@ -340,7 +376,8 @@ static int answer(struct provider *p, const struct answer *what)
 	a->p = p;
 	a->timer = loop_timer_new(p->loop, on_answer, a);
 	list_add_tail(&p->answers, &a->node);
-	loop_timer_set(a->timer, 0);
+	if (!a->waits)
+		loop_timer_set(a->timer, 0);
 	return 0;
 }
 
@@ -388,13 +425,16 @@ static int ops_list(struct provider *p, err_t **err)
 
 static int ops_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
 {
-	struct answer a = { .list = false };
+	struct box *b = find(p, id);
+	struct answer a = { .waits = b && (b->io || b->destroying) };
 
-	if (find(p, id))
-		return err_set(err, ERR_UNAVAILABLE, NULL, "a box and its scope end together");
+	(void)err;
 	(void)str_copy(a.id, sizeof a.id, id);
 	(void)str_copy(a.scope, sizeof a.scope, scope);
-	return answer(p, &a);
+	(void)answer(p, &a);
+	if (a.waits)
+		scopes_ask(b);
+	return 0;
 }
 
 /* --- the rest --- */
@@ -476,14 +516,14 @@ static int ops_exec_signal(struct provider *p, const char *id, const struct exec
 {
 	struct box *b = live(p, id, err);
 
-	return b ? agent_link_signal(b->link, x->exec_id, signo, err) : -1;
+	return b ? agent_link_signal(b->link, x, signo, err) : -1;
 }
 
 static int ops_exec_kill(struct provider *p, const char *id, const struct exec_ref *x, err_t **err)
 {
 	struct box *b = live(p, id, err);
 
-	return b ? agent_link_kill(b->link, x->exec_id, err) : -1;
+	return b ? agent_link_kill(b->link, x, err) : -1;
 }
 
 static char *ops_health(struct provider *p)

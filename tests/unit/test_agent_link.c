@@ -68,8 +68,13 @@ static void on_not_running(void *arg, const char *id, bool known)
 	buf_addf(&((struct stand *)arg)->told, "not_running:%s:%d ", id, known);
 }
 
+static void on_scope_ended(void *arg, const char *scope)
+{
+	buf_addf(&((struct stand *)arg)->told, "scope_ended:%s ", scope);
+}
+
 static const struct agent_link_events events = {
-	on_token, on_connected, on_ready, on_lost, on_started, on_exited, on_taken, on_not_running,
+	on_token, on_connected, on_ready, on_lost, on_started, on_exited, on_taken, on_not_running, on_scope_ended,
 };
 
 static void stop(void *arg)
@@ -158,13 +163,18 @@ static void send_frames(struct stand *s, struct buf *b, int fd, size_t n)
 	buf_reset(b);
 }
 
-static void greet(struct stand *s, const char *token)
+static void greet_as(struct stand *s, const char *token, uint32_t version)
 {
 	cleanup_buf struct buf b = BUF_INIT(65536);
-	const struct msg_hello m = { MSG_VERSION, 0, token };
+	const struct msg_hello m = { version, 0, token };
 
 	msg_put_hello(&b, &m);
 	send_frames(s, &b, -1, 0);
+}
+
+static void greet(struct stand *s, const char *token)
+{
+	greet_as(s, token, MSG_VERSION);
 }
 
 static void sync_up(struct stand *s)
@@ -178,6 +188,22 @@ static void sync_up(struct stand *s)
 	send_frames(s, &b, -1, 0);
 	assert_told(s, "connected ready ");
 	assert_true(agent_link_ready(s->link));
+}
+
+/* The old connection is replaced. */
+static void sync_up_again(struct stand *s)
+{
+	dial(s);
+	turn(s);
+	buf_reset(&s->told);
+	sync_up(s);
+}
+
+static void greet_of_the_future(struct stand *s)
+{
+	dial(s);
+	greet_as(s, "right", MSG_VERSION + 1);
+	assert_told(s, "");
 }
 
 /* The next frame that the link has sent. */
@@ -320,7 +346,7 @@ static void refuses_what_is_not_the_protocol(void **state)
 		switch (i) {
 		case 0: msg_put_hello(&b, &again); break;
 		case 1: msg_put_synced(&b); break;
-		case 2: msg_put_kill(&b, "e1"); break;
+		case 2: msg_put_id(&b, MSG_KILL, "e1"); break;
 		case 3: msg_put_started(&b, &started); break;
 		case 4: msg_put_started(&b, &started); fd = p[0]; n = 1; break;
 		case 5: msg_put_started(&b, &started); fd = p[0]; n = 3; break;
@@ -358,8 +384,9 @@ static void passes_ends_on(void **state)
 	msg_put_exited(&b, &n);
 	msg_put_stdin_taken(&b, &t);
 	msg_put_not_running(&b, &r);
+	msg_put_id(&b, MSG_SCOPE_ENDED, "s");
 	send_frames(s, &b, -1, 0);
-	assert_told(s, "exited:a:0:0:3:0:- exited:b:1:1:9:0:- exited:c:2:0:0:2:cwd taken:a:5:10 not_running:z:0 ");
+	assert_told(s, "exited:a:0:0:3:0:- exited:b:1:1:9:0:- exited:c:2:0:0:2:cwd taken:a:5:10 not_running:z:0 scope_ended:s ");
 }
 
 static void calls_become_frames(void **state)
@@ -367,8 +394,9 @@ static void calls_become_frames(void **state)
 	struct stand *s = *state;
 	cleanup_buf struct buf b = BUF_INIT(1 << 20);
 	static char data[MSG_STDIN_MAX + 10];
-	const struct exec_spec e = { .exec_id = "x", .command = "true", .cwd = "/", .timeout_ms = 5 };
-	static const uint8_t types[] = { MSG_CONFIG, MSG_EXEC, MSG_STDIN, MSG_STDIN, MSG_SIGNAL, MSG_KILL, MSG_EXIT_ACK };
+	const struct exec_spec e = { .exec_id = "x", .scope = "s", .command = "true", .cwd = "/", .timeout_ms = 5 };
+	static const uint8_t types[] = { MSG_CONFIG, MSG_EXEC, MSG_STDIN, MSG_STDIN, MSG_SIGNAL, MSG_KILL, MSG_EXIT_ACK, MSG_SCOPE_END };
+	const struct exec_ref x = { .exec_id = "x" }, bad = { .exec_id = "../x" };
 	err_t *err = NULL;
 
 	assert_int_equal(agent_link_exec(s->link, &e, &err), -1);
@@ -377,11 +405,13 @@ static void calls_become_frames(void **state)
 	sync_up(s);
 	assert_int_equal(agent_link_exec(s->link, &e, NULL), 0);
 	assert_int_equal(agent_link_stdin(s->link, "x", 0, data, sizeof(data), true, NULL), 0);
-	assert_int_equal(agent_link_signal(s->link, "x", 15, NULL), 0);
-	assert_int_equal(agent_link_kill(s->link, "x", NULL), 0);
+	assert_int_equal(agent_link_signal(s->link, &x, 15, NULL), 0);
+	assert_int_equal(agent_link_kill(s->link, &x, NULL), 0);
 	assert_int_equal(agent_link_exec_ack(s->link, "x", NULL), 0);
-	assert_int_equal(agent_link_signal(s->link, "x", 65, NULL), -1);
-	assert_int_equal(agent_link_kill(s->link, "../x", NULL), -1);
+	assert_int_equal(agent_link_scope_end(s->link, "s", NULL), 0);
+	assert_int_equal(agent_link_scope_end(s->link, "a/b", NULL), -1);
+	assert_int_equal(agent_link_signal(s->link, &x, 65, NULL), -1);
+	assert_int_equal(agent_link_kill(s->link, &bad, NULL), -1);
 	for (size_t i = 0; i < UNIT_LEN(types); i++) {
 		struct frame f = receive(s, &b);
 		assert_int_equal(f.type, types[i]);
@@ -395,11 +425,108 @@ static void calls_become_frames(void **state)
 	}
 }
 
+static void a_clean_command_has_no_environment(void **state)
+{
+	struct stand *s = *state;
+	cleanup_buf struct buf b = BUF_INIT(65536);
+	char var[] = "A=1", *env[] = { var, NULL }, **v;
+	struct exec_spec e = { .exec_id = "x", .scope = "s", .kind = EXEC_FILE, .command = "true", .cwd = "/", .timeout_ms = 5, .env = env };
+	struct msg_exec m;
+	err_t *err = NULL;
+
+	sync_up(s);
+	receive(s, &b);
+	buf_reset(&b);
+	assert_int_equal(agent_link_exec(s->link, &e, &err), -1);
+	assert_int_equal(err_code(err), ERR_INVALID);
+	err_free(err);
+	e.env = NULL;
+	assert_int_equal(agent_link_exec(s->link, &e, NULL), 0);
+	struct frame f = receive(s, &b);
+	assert_int_equal(msg_get_exec(f.payload, f.len, &m, &v), 0);
+	assert_true(m.clean);
+	assert_string_equal(m.scope, "s");
+	free(v);
+}
+
+/* All that names a command has to agree, or nothing is sent. */
+static void a_kill_is_verified(void **state)
+{
+	struct stand *s = *state;
+	cleanup_buf struct buf b = BUF_INIT(65536);
+	const struct msg_started m = { "x", true, 42, 1, 0 };
+	const struct exec_ref right = { "x", 42 }, untold = { "x", 0 }, wrong = { "x", 43 }, other = { "y", 43 };
+	err_t *err = NULL;
+	int p[2];
+
+	sync_up(s);
+	assert_int_equal(pipe(p), 0);
+	msg_put_started(&b, &m);
+	send_frames(s, &b, p[0], 2);
+	assert_told(s, "started:x:42:1 ");
+	assert_int_equal(agent_link_kill(s->link, &wrong, &err), -1);
+	assert_int_equal(err_code(err), ERR_CONFLICT);
+	assert_string_equal(err_detail(err), "other_process");
+	err_free(err);
+	assert_int_equal(agent_link_signal(s->link, &wrong, 15, NULL), -1);
+	assert_int_equal(agent_link_kill(s->link, &right, NULL), 0);
+	assert_int_equal(agent_link_signal(s->link, &untold, 15, NULL), 0);
+	assert_int_equal(agent_link_kill(s->link, &other, NULL), 0);   /* the agent says that it does not have it */
+	static const uint8_t types[] = { MSG_CONFIG, MSG_KILL, MSG_SIGNAL, MSG_KILL };
+	for (size_t i = 0; i < UNIT_LEN(types); i++) {
+		assert_int_equal(receive(s, &b).type, types[i]);
+		buf_reset(&b);
+	}
+	close(s->out);
+	close(s->err);
+	close(p[0]);
+	close(p[1]);
+	/* what another connection told does not count */
+	sync_up_again(s);
+	assert_int_equal(agent_link_kill(s->link, &wrong, NULL), 0);
+}
+
+/* In a container that is older than this executor. */
+static void an_old_agent(void **state)
+{
+	struct stand *s = *state;
+	cleanup_buf struct buf b = BUF_INIT(65536);
+	const struct exec_spec e = { .exec_id = "x", .scope = "s", .command = "true", .cwd = "/", .timeout_ms = 5 };
+	static const uint8_t exec[] = { 36, 0, 0, 0, MSG_EXEC, 0, 0, 0, 1, 0, 0, 0, 'x', 0, 1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, '/', 0,
+		4, 0, 0, 0, 't', 'r', 'u', 'e', 0, 0, 0, 0, 0 };
+	struct msg_config c;
+	err_t *err = NULL;
+
+	dial(s);
+	agent_link_expect(s->link, (uid_t)-1, (pid_t)-1);
+	greet_as(s, "right", 1);
+	msg_put_synced(&b);
+	send_frames(s, &b, -1, 0);
+	assert_told(s, "connected ready ");
+	struct frame f = receive(s, &b);
+	assert_int_equal(msg_get_config(f.payload, f.len, &c), 0);
+	assert_int_equal(c.version, 1);
+	buf_reset(&b);
+	assert_int_equal(agent_link_exec(s->link, &e, NULL), 0);
+	receive(s, &b);
+	assert_int_equal(b.len, sizeof(exec));
+	assert_memory_equal(b.data, exec, sizeof(exec));
+	assert_int_equal(agent_link_scope_end(s->link, "s", &err), -1);
+	assert_int_equal(err_code(err), ERR_REFUSED);
+	assert_string_equal(err_detail(err), "scope_unsupported");
+	err_free(err);
+	buf_reset(&b);
+	msg_put_id(&b, MSG_SCOPE_ENDED, "s");
+	send_frames(s, &b, -1, 0);
+	assert_told(s, "lost ");
+	greet_of_the_future(s);
+}
+
 static void a_peer_that_does_not_read_is_bounded(void **state)
 {
 	struct stand *s = *state;
 	char *text = malloc(1000001);
-	const struct exec_spec e = { .exec_id = "x", .command = text, .cwd = "/", .timeout_ms = 5 };
+	const struct exec_spec e = { .exec_id = "x", .scope = "s", .command = text, .cwd = "/", .timeout_ms = 5 };
 	err_t *err = NULL;
 	int n = 0;
 
@@ -418,7 +545,7 @@ static void too_large_is_told(void **state)
 {
 	struct stand *s = *state;
 	char *big = malloc(FRAME_MAX), *env[] = { big, NULL };
-	const struct exec_spec e = { .exec_id = "x", .command = "x", .cwd = "/", .timeout_ms = 5, .env = env };
+	const struct exec_spec e = { .exec_id = "x", .scope = "s", .command = "x", .cwd = "/", .timeout_ms = 5, .env = env };
 	err_t *err = NULL;
 
 	memset(big, '=', FRAME_MAX);
@@ -463,6 +590,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(waits_until_it_knows_whom_to_expect), T(modes_are_as_documented), T(refuses_another_process), T(refuses_a_wrong_token),
 		T(takes_started_with_its_pipes), T(byte_by_byte), T(refuses_what_is_not_the_protocol), T(passes_ends_on), T(calls_become_frames),
+		T(a_clean_command_has_no_environment), T(a_kill_is_verified), T(an_old_agent),
 		T(a_peer_that_does_not_read_is_bounded), T(too_large_is_told), T(a_new_connection_replaces_the_old_one),
 		T(another_expectation_closes),
 	};

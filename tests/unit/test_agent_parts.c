@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/exports.h"
 #include "agent/feed.h"
 #include "agent/launch.h"
 #include "agent/poller.h"
 #include "agent/proctab.h"
 #include "agent/secret.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/str.h"
@@ -160,20 +162,121 @@ static void environment(void **state)
 {
 	static char a[] = "A=1", path[] = "PATH=/x", a2[] = "A=2", ab[] = "AB=3";
 	char *given[] = { a, path, a2, ab, NULL };
-	char **v = launch_env(given);
+	size_t own;
+	char **v = launch_env(given, NULL, &own);
 	static const char *const want[] = {
-		"PATH=/x", "HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", "LANG=C.UTF-8", "A=2", "AB=3", NULL,
+		"A=2", "PATH=/x", "AB=3", "HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", "LANG=C.UTF-8", NULL,
 	};
 
 	(void)state;
 	for (size_t i = 0; want[i]; i++)
 		assert_string_equal(v[i], want[i]);
 	assert_null(v[UNIT_LEN(want) - 1]);
+	assert_int_equal(own, 3);
 	free(v);
-	v = launch_env(NULL);
+	v = launch_env(given, a, &own);
+	assert_string_equal(v[0], "A=1");
+	assert_int_equal(own, 3);
+	free(v);
+	v = launch_env(NULL, NULL, &own);
+	assert_int_equal(own, 0);
 	assert_string_equal(v[0], "PATH=/usr/local/bin:/usr/bin:/bin");
 	assert_int_equal(strv_len(v), 6);
 	free(v);
+}
+
+/* ---- exports ---- */
+
+static char *const *merged(struct exports *x, const char *text, size_t n, char *const *env, size_t own)
+{
+	memcpy(exports_text(x), text, n);
+	return exports_merge(x, n, env, own);
+}
+
+static void assert_merged(const char *text, size_t n, const char *want)
+{
+	static char mine[] = "MINE=1", path[] = "PATH=/bin", lang[] = "LANG=C";
+	char *env[] = { mine, path, lang, NULL }, got[512] = "";
+	cleanup_free struct exports *x = exports_new("s");
+
+	assert_non_null(x);
+	for (char *const *v = merged(x, text, n, env, 1); *v; v++) {
+		strncat(got, *v, sizeof(got) - strlen(got) - 1);
+		strncat(got, " ", sizeof(got) - strlen(got) - 1);
+	}
+	assert_string_equal(got, want);
+}
+
+static void exported_lines(void **state)
+{
+	static const char nul[] = "A=x\0y\nB=1";
+
+	(void)state;
+#define MERGED(text, want) assert_merged(text, sizeof(text) - 1, want)
+	MERGED("A=1\n", "MINE=1 A=1 PATH=/bin LANG=C ");
+	MERGED("A=1", "MINE=1 A=1 PATH=/bin LANG=C ");
+	MERGED("A=1\nA=2\n", "MINE=1 A=2 PATH=/bin LANG=C ");
+	MERGED("A=\nB==\n", "MINE=1 B== A= PATH=/bin LANG=C ");
+	MERGED("PATH=/x\n", "MINE=1 PATH=/x LANG=C ");
+	MERGED("MINE=2\n", "MINE=1 PATH=/bin LANG=C ");
+	MERGED("\n\n\n", "MINE=1 PATH=/bin LANG=C ");
+	MERGED("=1\nA\n A=1\nA =1\n1A=1\nA-B=1\nexport A=1\n\303\244=1\n", "MINE=1 PATH=/bin LANG=C ");
+	MERGED("USER=a\nHOME=/\nLD_PRELOAD=x\nLD_LIBRARY_PATH=x\nPADDOCK_=1\nPADDOCK_ENV=/x\n", "MINE=1 PATH=/bin LANG=C ");
+	MERGED("USERS=a\nHOM=/\nPADDOCK=1\n_=x\n", "MINE=1 _=x PADDOCK=1 HOM=/ USERS=a PATH=/bin LANG=C ");
+	assert_merged(nul, sizeof(nul) - 1, "MINE=1 B=1 PATH=/bin LANG=C ");
+}
+
+static void exported_sizes(void **state)
+{
+	static char text[EXPORTS_BYTES_MAX + 1], none[] = "X=1";
+	char *env[] = { none, NULL };
+	cleanup_free struct exports *x = exports_new("s"), *y = exports_new("s"), *z = exports_new("s");
+
+	(void)state;
+	/* a name of 128 characters and one more */
+	memset(text, 'N', 130);
+	text[128] = text[129 + 129] = '=';
+	text[129] = '\n';
+	memset(text + 130, 'M', 129);
+	text[259] = '=';
+	char *const *v = merged(x, text, 260, env, 1);
+	assert_int_equal(strlen(v[1]), 129);
+	assert_null(v[2]);
+	/* lines just short enough, and one too long; what does not fit beside the others is left out, the last come first */
+	memset(text, 'v', sizeof(text));
+	for (size_t i = 0; i < 9; i++) {
+		size_t at = i * (EXPORTS_LINE_MAX - 1);
+		if (at + 2 < EXPORTS_BYTES_MAX)
+			memcpy(text + at, (char[]){ '\n', (char)('A' + i), '=' }, 3);
+	}
+	v = merged(y, text, EXPORTS_BYTES_MAX, env, 1);
+	assert_int_equal(v[1][0], 'I');
+	assert_int_equal(strv_len((char **)v), 9);   /* X, I to B: A does not fit */
+	memcpy(text, "L=", 2);
+	memset(text + 2, 'v', EXPORTS_LINE_MAX);
+	text[EXPORTS_LINE_MAX] = '\n';
+	v = merged(z, text, EXPORTS_LINE_MAX + 1, env, 1);
+	assert_null(v[1]);
+	/* a file that is too large is no file */
+	assert_ptr_equal(exports_merge(z, EXPORTS_BYTES_MAX + 1, env, 1), env);
+}
+
+static void exported_many(void **state)
+{
+	static char text[EXPORTS_BYTES_MAX];
+	static char none[] = "X=1";
+	char *env[] = { none, NULL };
+	cleanup_free struct exports *x = exports_new("s");
+	size_t n = 0, count = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "V%u=%u\n", i, i);
+	char *const *v = merged(x, text, n, env, 1);
+	while (v[count])
+		count++;
+	assert_int_equal(count, 4097);
+	assert_string_equal(v[1], "V4999=4999");
 }
 
 static void token(void **state)
@@ -317,7 +420,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stat_lines), cmocka_unit_test(a_scan_finds_me), cmocka_unit_test(a_stop_waits_in_a_stopped_process_only), cmocka_unit_test(short_text), cmocka_unit_test(long_text_in_pieces),
-		cmocka_unit_test(long_text_of_continuations), cmocka_unit_test(environment), cmocka_unit_test(token), cmocka_unit_test(feed_by_offset),
+		cmocka_unit_test(long_text_of_continuations), cmocka_unit_test(environment), cmocka_unit_test(exported_lines), cmocka_unit_test(exported_sizes), cmocka_unit_test(exported_many),
+		cmocka_unit_test(token), cmocka_unit_test(feed_by_offset),
 		cmocka_unit_test(feed_holds_up_to_its_window), cmocka_unit_test(feed_without_a_reader), cmocka_unit_test(timers_fire),
 	};
 

@@ -601,15 +601,161 @@ static void listed(void **state)
 	gone();
 }
 
+/* --- the ends of scopes --- */
+
+static void scope_end(void)
+{
+	unsigned before = scopes_ended;
+
+	assert_int_equal(provider_container.scope_end(provider, FAKE_IID, SCOPE, NULL), 0);
+	assert_int_equal(scopes_ended, before);   /* nothing is told from within the call */
+}
+
+/* Confirmed, or why not. */
+static void until_scope(const char *detail)
+{
+	unsigned before = scopes_ended;
+
+	stop_at = (enum instance_event)-1;
+	loop_timer_set(limit, DEADLINE_MS);
+	assert_int_equal(loop_run(loop, NULL), 0);
+	assert_int_equal(scopes_ended, before + 1);
+	assert_string_equal(last_detail, detail);
+}
+
+static int exec_in_scope(err_t **err)
+{
+	const struct exec_spec s = { .exec_id = "e", .scope = SCOPE, .command = "true", .cwd = "/", .timeout_ms = 1000 };
+
+	return provider_container.exec(provider, FAKE_IID, &s, err);
+}
+
+static void assert_scope_is_over(void)
+{
+	cleanup_err err_t *err = NULL;
+
+	assert_int_equal(exec_in_scope(&err), -1);
+	assert_int_equal(err_code(err), ERR_GONE);
+	assert_string_equal(err_detail(err), "scope_gone");
+}
+
 static void a_scope_of_nobody(void **state)
 {
 	(void)state;
-	assert_int_equal(provider_container.scope_end(provider, FAKE_IID, SCOPE, NULL), 0);
+	scope_end();
+	until_scope("");
+}
+
+static void a_scope_before_it_was_ready(void **state)
+{
+	(void)state;
+	create();
+	scope_end();
+	until_scope("");
+	until(INSTANCE_READY);
+	assert_scope_is_over();
+	gone();
+}
+
+static void agent_answers(void)
+{
+	fake_agent_scope_ended(SCOPE);
+}
+
+static void a_scope_ends_with_the_agent_s_word(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	assert_int_equal(exec_in_scope(NULL), 0);
+	scope_end();
+	pass(50);
 	assert_int_equal(scopes_ended, 0);
-	loop_timer_set(limit, DEADLINE_MS);
-	assert_int_equal(loop_run(loop, NULL), 0);
+	assert_int_equal(fake_agent_scope_ends(SCOPE), 1);
+	assert_scope_is_over();
+	scope_end();                          /* asked twice, told once */
+	later(1, agent_answers);
+	until_scope("");
+	fake_agent_scope_ended(SCOPE);        /* told unasked */
+	pass(50);
 	assert_int_equal(scopes_ended, 1);
-	assert_string_equal(last_detail, "");
+	scope_end();
+	later(1, agent_answers);
+	until_scope("");
+	gone();
+}
+
+/* Its answer was lost with the connection. */
+static void a_scope_is_asked_again_when_the_agent_is_back(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	scope_end();
+	fake_agent_hang_up();
+	until(INSTANCE_LOST_CONTACT);
+	later(50, fake_agent_dial);
+	until(INSTANCE_READY);
+	pass(50);
+	assert_int_equal(scopes_ended, 0);
+	assert_int_equal(fake_agent_scope_ends(SCOPE), 1);
+	later(1, agent_answers);
+	until_scope("");
+	gone();
+}
+
+static void a_scope_of_one_that_was_taken_up(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	fake_agent_hang_up();
+	provider_container.close(provider);
+	provider = provider_container.open(loop, config, &events, NULL, NULL);
+	adopt(INSTANCE_WAS_READY);
+	scope_end();                          /* commands may run there: only the agent knows */
+	pass(50);
+	assert_int_equal(scopes_ended, 0);
+	fake_agent_dial();
+	until(INSTANCE_READY);
+	pass(50);
+	assert_int_equal(fake_agent_scope_ends(SCOPE), 1);
+	later(1, agent_answers);
+	until_scope("");
+	gone();
+}
+
+static void a_scope_ends_with_its_instance(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	scope_end();
+	fake.state = ENGINE_STOPPED;
+	fake_agent_hang_up();
+	until_scope("");
+	assert_int_equal(seen[n_seen - 1], INSTANCE_EXITED);
+	scope_end();
+	until_scope("");
+	destroy();
+	scope_end();                          /* on its way out: confirmed when it is gone */
+	until_scope("");
+	assert_int_equal(seen[n_seen - 1], INSTANCE_GONE);
+}
+
+static void an_old_agent_ends_no_scope(void **state)
+{
+	(void)state;
+	fake.old_agent = true;
+	create();
+	until(INSTANCE_READY);
+	scope_end();
+	until_scope("scope_unsupported");
+	assert_scope_is_over();
+	destroy();
+	scope_end();
+	until_scope("");
+	assert_int_equal(seen[n_seen - 1], INSTANCE_GONE);
 }
 
 static bool nobody(void *arg, const char *id)
@@ -651,7 +797,9 @@ int main(void)
 		CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
 		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_and_no_longer_there),
 		CASE(adopted_and_never_made), CASE(ends_by_itself), CASE(the_agent_dials_again), CASE(sweeps), CASE(looked_up),
-		CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody),
+		CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody), CASE(a_scope_before_it_was_ready),
+		CASE(a_scope_ends_with_the_agent_s_word), CASE(a_scope_is_asked_again_when_the_agent_is_back), CASE(a_scope_of_one_that_was_taken_up),
+		CASE(a_scope_ends_with_its_instance), CASE(an_old_agent_ends_no_scope),
 	};
 
 	log_init("test", LOG_ERROR);

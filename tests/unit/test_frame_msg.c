@@ -48,8 +48,8 @@ static void ids(void **state)
 	for (size_t i = 0; i < UNIT_LEN(bad); i++) {
 		cleanup_buf struct buf b = BUF_INIT(FRAME_MAX);
 		assert_false(msg_id_ok(bad[i]));
-		assert_int_equal(msg_put_kill(&b, bad[i]), -1);
-		assert_int_equal(msg_put_exit_ack(&b, bad[i]), -1);
+		assert_int_equal(msg_put_id(&b, MSG_KILL, bad[i]), -1);
+		assert_int_equal(msg_put_id(&b, MSG_EXIT_ACK, bad[i]), -1);
 	}
 }
 
@@ -137,8 +137,8 @@ static char *args[] = { arg0, arg1, NULL };
 static void exec_round_trip(void **state)
 {
 	cleanup_buf struct buf b = BUF_INIT(FRAME_MAX);
-	const struct msg_exec text = { .id = "i", .command = "echo x", .cwd = "/", .stdin_open = true, .timeout_ms = 1, .env = env };
-	const struct msg_exec words = { .id = "i", .cwd = "/tmp", .make_cwd = true, .timeout_ms = MSG_TIMEOUT_MAX, .argv = args };
+	const struct msg_exec text = { .id = "i", .scope = "s", .command = "echo x", .cwd = "/", .stdin_open = true, .timeout_ms = 1, .env = env };
+	const struct msg_exec words = { .id = "i", .scope = "t", .cwd = "/tmp", .make_cwd = true, .clean = true, .timeout_ms = MSG_TIMEOUT_MAX, .argv = args };
 	struct msg_exec r;
 	char **v;
 
@@ -151,7 +151,8 @@ static void exec_round_trip(void **state)
 	assert_string_equal(r.env[0], "A=1");
 	assert_string_equal(r.env[1], "B=");
 	assert_null(r.env[2]);
-	assert_true(r.stdin_open && !r.make_cwd && r.timeout_ms == 1);
+	assert_string_equal(r.scope, "s");
+	assert_true(r.stdin_open && !r.make_cwd && !r.clean && r.timeout_ms == 1);
 	free(v);
 	for (size_t n = 0; n < f.len; n++) {
 		assert_int_equal(msg_get_exec(f.payload, n, &r, &v), -1);
@@ -166,7 +167,8 @@ static void exec_round_trip(void **state)
 	assert_string_equal(r.argv[1], "");
 	assert_null(r.argv[2]);
 	assert_null(r.env[0]);
-	assert_true(r.make_cwd && r.timeout_ms == MSG_TIMEOUT_MAX);
+	assert_string_equal(r.scope, "t");
+	assert_true(r.make_cwd && r.clean && r.timeout_ms == MSG_TIMEOUT_MAX);
 	free(v);
 }
 
@@ -174,8 +176,8 @@ static void exec_refuses(void **state)
 {
 	static char bad_env[] = "NOVALUE", bad_name[] = "=x";
 	static char *no_eq[] = { bad_env, NULL }, *no_name[] = { bad_name, NULL }, *none[] = { NULL }, *empty0[] = { arg1, NULL };
-	const struct msg_exec good = { .id = "i", .command = "x", .cwd = "/", .timeout_ms = 1 };
-	struct msg_exec m[9];
+	const struct msg_exec good = { .id = "i", .scope = "s", .command = "x", .cwd = "/", .timeout_ms = 1 };
+	struct msg_exec m[12];
 	cleanup_buf struct buf b = BUF_INIT(FRAME_MAX);
 
 	(void)state;
@@ -190,6 +192,9 @@ static void exec_refuses(void **state)
 	m[6].command = NULL;                   /* neither */
 	m[7].command = NULL, m[7].argv = none;
 	m[8].command = NULL, m[8].argv = empty0;
+	m[9].scope = "";
+	m[10].scope = "a/b";
+	m[11].clean = true, m[11].env = env;
 	for (size_t i = 0; i < UNIT_LEN(m); i++) {
 		assert_int_equal(msg_put_exec(&b, &m[i]), -1);
 		assert_int_equal(b.len, 0);
@@ -201,7 +206,7 @@ static void exec_sizes(void **state)
 {
 	cleanup_buf struct buf b = BUF_INIT(FRAME_MAX + FRAME_HEADER);
 	char *text = malloc(MSG_COMMAND_MAX + 2), *path = malloc(MSG_PATH_MAX + 2);
-	struct msg_exec m = { .id = "i", .command = text, .cwd = "/", .timeout_ms = 1 }, r;
+	struct msg_exec m = { .id = "i", .scope = "s", .command = text, .cwd = "/", .timeout_ms = 1 }, r;
 	char **v, **many = calloc(MSG_ARGV_MAX + 2, sizeof(*many));
 
 	(void)state;
@@ -287,10 +292,20 @@ static void the_small_ones(void **state)
 	f = only_frame(&b, MSG_STDIN_TAKEN);
 	assert_true(msg_get_stdin_taken(f.payload, f.len, &tr) == 0 && tr.taken == 5 && tr.window == UINT64_MAX);
 	buf_reset(&b);
-	assert_int_equal(msg_put_exit_ack(&b, "i"), 0);
+	assert_int_equal(msg_put_id(&b, MSG_EXIT_ACK, "i"), 0);
 	f = only_frame(&b, MSG_EXIT_ACK);
 	assert_int_equal(msg_get_id(f.payload, f.len, &id), 0);
 	assert_string_equal(id, "i");
+	buf_reset(&b);
+	assert_int_equal(msg_put_id(&b, MSG_SCOPE_END, "s"), 0);
+	f = only_frame(&b, MSG_SCOPE_END);
+	assert_int_equal(msg_get_id(f.payload, f.len, &id), 0);
+	assert_string_equal(id, "s");
+	buf_reset(&b);
+	assert_int_equal(msg_put_id(&b, MSG_SCOPE_ENDED, "s"), 0);
+	f = only_frame(&b, MSG_SCOPE_ENDED);
+	assert_int_equal(msg_get_id(f.payload, f.len, &id), 0);
+	assert_int_equal(msg_put_id(&b, MSG_SCOPE_END, ""), -1);
 	buf_reset(&b);
 	assert_int_equal(msg_put_synced(&b), 0);
 	f = only_frame(&b, MSG_SYNCED);
@@ -322,7 +337,7 @@ static void strings_are_strict(void **state)
 
 static void a_full_buffer_stays_as_it_was(void **state)
 {
-	const struct msg_exec m = { .id = "i", .command = "echo", .cwd = "/", .timeout_ms = 1 };
+	const struct msg_exec m = { .id = "i", .scope = "s", .command = "echo", .cwd = "/", .timeout_ms = 1 };
 
 	(void)state;
 	for (size_t cap = 0; cap < 60; cap++) {
