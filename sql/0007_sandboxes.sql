@@ -127,7 +127,7 @@ BEGIN
 END
 $$;
 
--- The executor's count of an instance's running time is p_ms; does it run on?
+-- The executor's count of an instance's running time is p_ms (NULL: it does not know any more); does it run on?
 CREATE FUNCTION usage_meter(p_instance uuid, p_provider text, p_ms bigint, p_running boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	i instances;
@@ -137,6 +137,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
+	p_ms := coalesce(p_ms, i.usage_ms);
 	v_open := EXISTS (SELECT 1 FROM sb_usage_log WHERE instance_id = p_instance AND ended_at IS NULL);
 	IF NOT v_open AND (p_running OR p_ms > i.usage_ms) THEN
 		PERFORM usage_open(i, p_provider, greatest(p_ms - i.usage_ms, 0));
@@ -340,7 +341,7 @@ BEGIN
 END
 $$;
 
--- Its idle time-out does not begin before p_ms from now. kept | nothing | not_running | provider_changed | sandbox_stale | sandbox_not_found
+-- Its idle time-out does not begin before p_ms from now. kept | nothing | sandbox_not_running | provider_changed | sandbox_stale | sandbox_not_found
 CREATE FUNCTION sandbox_keep(p_provider text, p_ms bigint, p_stale_ms bigint, o origin) RETURNS sandbox_answer LANGUAGE plpgsql AS $$
 DECLARE
 	s user_sandboxes := sandbox_lock(o.user_id);
@@ -349,7 +350,7 @@ BEGIN
 	IF s.state IS NULL OR s.state = 'none' THEN
 		v_no := 'nothing';
 	ELSIF v_no IS NULL AND s.state <> 'ready' THEN
-		v_no := 'not_running';
+		v_no := 'sandbox_not_running';
 	END IF;
 	IF v_no IS NULL THEN
 		UPDATE user_sandboxes SET keep_until = greatest(keep_until, clock_timestamp() + p_ms * interval '1 ms'), lock_version = lock_version + 1
@@ -388,7 +389,7 @@ BEGIN
 		WHEN 'lost' THEN 'error'
 		WHEN 'gone' THEN 'error'
 		ELSE s.state END;
-	IF v_to = s.state AND p_state IN ('creating', 'waking', 'pausing') AND s.op_id IS NOT NULL THEN
+	IF v_to = s.state AND s.op_id IS NOT NULL THEN
 		UPDATE user_sandboxes SET op_at = clock_timestamp() WHERE user_id = v_user RETURNING * INTO s;
 	ELSIF v_to = 'none' THEN
 		PERFORM instance_retire(p_instance);
@@ -708,6 +709,7 @@ BEGIN
 END
 $$;
 
+GRANT UPDATE (command_id) ON idempotency_keys TO paddock_api;
 GRANT SELECT, INSERT, UPDATE ON user_sandboxes, sb_usage_log, sb_usage_total TO paddock_api;
 GRANT SELECT (user_id, provider, state, generation, instance_id, previous_id, provider_ref, op_id, op_at, lock_version, created_at, last_activity_at, kept_at,
 	keep_until, error_code, error_message) ON user_sandboxes TO paddock_read;

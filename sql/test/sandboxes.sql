@@ -64,7 +64,7 @@ SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'it ran for 7 s');
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'told twice');
 SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'counted once');
 SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:true', 'the view, when it is paused');
-SELECT is((SELECT (sandbox_keep('host', 1000, 25000, pg_temp.ann())).result), 'not_running', 'nothing to keep alive');
+SELECT is((SELECT (sandbox_keep('host', 1000, 25000, pg_temp.ann())).result), 'sandbox_not_running', 'nothing to keep alive');
 SELECT is(pg_temp.run(2, 'u'), 'created', 'another Run');
 SELECT is((pg_temp.go(2, 201, 21)).result, 'created', 'its command');
 SELECT is(pg_temp.state(), 'waking 1', 'wakes the same instance');
@@ -107,6 +107,8 @@ SELECT is(pg_temp.seen(11, 'ready', 10500), 0::bigint, 'the old one no longer sp
 SELECT is(pg_temp.state(), 'rebuilding 2', 'as before');
 SELECT instance_destroy_later(pg_temp.n(11), 'it does not answer', true, 100, 1000);
 SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_tries = 1 FROM instances WHERE id = pg_temp.n(11)), 'what cannot be removed is put aside');
+SELECT is((SELECT count(*) FROM sandbox_observe(pg_temp.n(11), NULL, 'destroying', NULL, NULL, NULL, NULL)), 0::bigint, 'a count that is not known');
+SELECT is((SELECT ms::int FROM sb_usage_total), 10500, 'takes nothing back');
 SELECT instance_gone(pg_temp.n(11), 11000, NULL);
 SELECT is((SELECT count(*)::int FROM instances WHERE id = pg_temp.n(11)), 0, 'gone after all');
 SELECT is((SELECT ms::int FROM sb_usage_total), 11000, 'its last second counts');

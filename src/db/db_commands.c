@@ -166,7 +166,8 @@ int db_command_list(struct db *d, const char *run, const char *user, const char 
 
 static const struct db_stmt commands_open_of = {
 	"commands_open_of",
-	"SELECT c.id, c.run_id, c.status FROM runs r JOIN sandbox_commands c ON c.user_id = r.user_id AND c.run_id = r.id WHERE r.id = $1::uuid AND c.ended_at IS NULL ORDER BY c.id",
+	"SELECT c.id, c.run_id, c.status, c.instance_id FROM runs r JOIN sandbox_commands c ON c.user_id = r.user_id AND c.run_id = r.id "
+	"WHERE r.id = $1::uuid AND c.ended_at IS NULL ORDER BY c.id",
 	false,
 };
 
@@ -179,7 +180,7 @@ int db_commands_open_of(struct db *d, const char *run, struct db_result **ret, e
 
 static const struct db_stmt commands_open = {
 	"commands_open",
-	"SELECT c.id, c.run_id, c.status FROM sandbox_commands c WHERE c.ended_at IS NULL AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms' "
+	"SELECT c.id, c.run_id, c.status, c.instance_id FROM sandbox_commands c WHERE c.ended_at IS NULL AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms' "
 	"AND ($2::uuid IS NULL OR c.id > $2::uuid) ORDER BY c.id LIMIT $3",
 	false,
 };

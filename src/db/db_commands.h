@@ -55,8 +55,8 @@ int db_command_peek(struct db *d, const char *command, const char *user, struct 
 /* Without; oldest first, above `after` (an id; NULL: all). Pages end early when their rows are large; COMMAND_PAGE_ROWS says how many there were. */
 int db_command_list(struct db *d, const char *run, const char *user, const char *after, int64_t limit, struct db_result **ret, err_t **err);
 
-/* Open commands (without an end), as the columns id, run id, status: of one Run, or all that are older than age_ms, above `after`. */
-enum { OPEN_ID, OPEN_RUN, OPEN_STATUS };
+/* Open commands (without an end), as the columns id, run id, status, instance id: of one Run, or all that are older than age_ms, above `after`. */
+enum { OPEN_ID, OPEN_RUN, OPEN_STATUS, OPEN_INSTANCE };
 int db_commands_open_of(struct db *d, const char *run, struct db_result **ret, err_t **err);
 int db_commands_open(struct db *d, int64_t age_ms, const char *after, int64_t limit, struct db_result **ret, err_t **err);
 

@@ -112,10 +112,11 @@ int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min
 
 static const struct db_stmt ledger = {
 	"ledger",
-	"SELECT i.id, i.run_id, i.created_at < clock_timestamp() - $1::bigint * interval '1 ms', r.cleanup_pending, "
+	"SELECT i.id, i.run_id, i.created_at < clock_timestamp() - $1::bigint * interval '1 ms', coalesce(r.cleanup_pending, i.retired_at IS NOT NULL), "
+	"EXISTS (SELECT 1 FROM user_sandboxes s WHERE s.instance_id = i.id AND s.op_id IS NULL) OR "
 	"EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = i.run_id AND c.instance_id = i.id AND c.started_at IS NOT NULL "
 	"AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms') "
-	"FROM instances i JOIN runs r ON r.id = i.run_id ORDER BY i.id",
+	"FROM instances i LEFT JOIN runs r ON r.id = i.run_id ORDER BY i.id",
 	false,
 };
 
@@ -124,7 +125,7 @@ int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err)
 	return by_limit(d, &ledger, age_ms, ret, err);
 }
 
-static const struct db_stmt ledger_find = { "ledger_find", "SELECT run_id FROM instances WHERE id = $1::uuid", false };
+static const struct db_stmt ledger_find = { "ledger_find", "SELECT run_id FROM instances WHERE id = $1::uuid AND run_id IS NOT NULL", false };
 
 int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err)
 {

@@ -24,8 +24,8 @@ int db_cleanup_confirm(struct db *d, const char *run, const char *instance, cons
 /* Not yet: next try after a back-off between min and max that doubles with each failure (why), or after min when it is merely under way (why NULL). */
 int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err);
 
-/* The ledger of Runs' own instances: id, run id, older (bool: than age_ms), cleanup (bool: its Run is being cleaned up), started (bool: one of its commands that is older
- * than age_ms is known to have started). */
+/* The ledger: id, run id (NULL: a user's own), older (bool: than age_ms), cleanup (bool: its Run is being cleaned up, or it is to be destroyed), started (bool:
+ * it was seen, or one of its commands that is older than age_ms is known to have started). */
 enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED };
 int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err);
 /* Run id of an instance, no row when it is not in the ledger. */

@@ -8,5 +8,6 @@ libdb_a_SOURCES = \
 	src/db/db_conn.c src/db/db_conn.h \
 	src/db/db_migrate.c src/db/db_schema.h \
 	src/db/db_runs.c src/db/db_runs.h \
+	src/db/db_sandbox.c src/db/db_sandbox.h \
 	src/db/db_stats.c src/db/db_stats.h \
 	src/db/db_sweeps.c src/db/db_sweeps.h

@@ -11,29 +11,39 @@
 /* A sweep's duties are out of other janitors' sight for so long. */
 #define HOLD_MS 10000
 
-/* 1: the executor says that nothing of the instance is left. 0: it is at it. */
-static int destroy(struct domain *d, const char *instance, err_t **err)
+/* What a Run's attempt holds. */
+struct held {
+	const char *instance, *scope;   /* NULL: it never had a sandbox */
+	bool shared;                    /* the instance is its user's and stays */
+	bool ceiling;
+	int64_t running_ms;             /* of an instance of its own that is gone */
+};
+
+/* 1: the executor says that nothing of it is left. 0: it is at it. */
+static int give_back(struct domain *d, struct held *h, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	const char *state = "";
 	FAULT_POINT(cleanup_before_call);
-	if (executor_client_instance_delete(d->executor, instance, 0, &i, err) < 0)
+	int rc = h->shared ? executor_client_scope_delete(d->executor, h->instance, h->scope, h->ceiling ? "timeout" : "cancelled", &i, err) :
+		executor_client_instance_delete(d->executor, h->instance, 0, &i, err);
+	if (rc < 0)
 		return -1;
 	FAULT_POINT(cleanup_after_call);
-	if (json_get_str(i, "state", true, &state, err) < 0)
+	if (json_get_str(i, "state", true, &state, err) < 0 || (!h->shared && json_get_i64(i, "running_ms", false, 0, INT64_MAX, &h->running_ms, err) < 0))
 		return -1;
 	return str_eq(state, "gone");
 }
 
 /* 1, 0 or -1 as cleanup_run. */
-static int release(struct domain *d, const char *run_id, const char *instance, bool ceiling, err_t **err)
+static int release(struct domain *d, const char *run_id, struct held *h, err_t **err)
 {
 	bool clear = false;
 	/* Before they end with their sandbox, and whoever cleans up: their answer says that it was the Run's time that was over. */
-	if (ceiling && instance && command_end_kill_open(d, run_id, "timeout", err) < 0)
+	if (h->ceiling && h->instance && command_end_kill_open(d, run_id, "timeout", err) < 0)
 		return -1;
-	if (instance) {
-		int rc = destroy(d, instance, err);
+	if (h->instance) {
+		int rc = give_back(d, h, err);
 		if (rc <= 0)
 			return rc;
 	}
@@ -42,7 +52,7 @@ static int release(struct domain *d, const char *run_id, const char *instance, b
 	if (left != 0)
 		return left < 0 ? -1 : 0;
 	FAULT_POINT(cleanup_before_row);
-	if (db_cleanup_confirm(d->db, run_id, instance, instance, 0, &clear, err) < 0)
+	if (db_cleanup_confirm(d->db, run_id, h->instance, h->scope, h->running_ms, &clear, err) < 0)
 		return -1;
 	FAULT_POINT(cleanup_after_row);
 	return clear;
@@ -56,7 +66,9 @@ int cleanup_run(struct domain *d, const char *run_id, err_t **err)
 		return -1;
 	if (db_rows(r) == 0 || !db_bool(r, 0, CLEANUP_PENDING))
 		return 1;
-	int rc = release(d, run_id, db_str(r, 0, CLEANUP_INSTANCE), db_bool(r, 0, CLEANUP_CEILING), &e);
+	struct held h = { .instance = db_str(r, 0, CLEANUP_INSTANCE), .scope = db_str(r, 0, CLEANUP_SCOPE), .shared = db_bool(r, 0, CLEANUP_SHARED),
+		.ceiling = db_bool(r, 0, CLEANUP_CEILING) };
+	int rc = release(d, run_id, &h, &e);
 	if (rc == 1) {
 		log_kv(LOG_INFO, "cleanup_done", "run", run_id, "sandbox", db_str(r, 0, CLEANUP_INSTANCE), NULL);
 		return 1;

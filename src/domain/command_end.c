@@ -137,7 +137,7 @@ void ends_follow(struct domain *d, const struct db_result *r)
 		int rc;
 		if (str_eq(db_str(r, i, RECORD_WHAT), "stray")) {
 			log_kv(LOG_WARN, "stray_command_killed", "command", id, NULL);
-			rc = executor_client_kill(d->executor, id, "cancelled", &e);
+			rc = executor_client_kill(d->executor, id, NULL, "cancelled", &e);
 		} else {
 			rc = cleanup_run(d, id, &e);
 		}
@@ -159,7 +159,7 @@ int command_end_kill_open(struct domain *d, const char *run_id, const char *reas
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;
 		FAULT_POINT(cancel_before_call);
-		if (executor_client_kill(d->executor, db_str(r, i, OPEN_ID), reason, &e) < 0 && !kill_is_moot(e))
+		if (executor_client_kill(d->executor, db_str(r, i, OPEN_ID), db_str(r, i, OPEN_INSTANCE), reason, &e) < 0 && !kill_is_moot(e))
 			return err_move(err, e);
 		FAULT_POINT(cancel_after_call);
 		err_free(e);

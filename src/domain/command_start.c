@@ -15,6 +15,8 @@
 #include "domain/command_json.h"
 #include "domain/executor_client.h"
 #include "domain/reports.h"
+#include "domain/sandbox_ask.h"
+#include "provider/provider.h"
 
 #define PUT_BYTES_MAX ((4u << 20) - (64u << 10))   /* the executor takes 4 MiB; ids, record and directories need a part of it */
 #define STDIN_INLINE_MAX (256u << 10)
@@ -23,6 +25,7 @@
 #define PUT_PAUSE_MS 50
 #define ROOM_BATCHES 4
 #define STAGE_MAX 128
+#define WITH_SANDBOX_MS 15000
 
 static const char *const views[] = {
 	[COMMAND_VIEW_RESULT] = "result",
@@ -31,6 +34,8 @@ static const char *const views[] = {
 	[COMMAND_VIEW_STDOUT] = "stdout",
 	[COMMAND_VIEW_STDERR] = "stderr",
 };
+
+static const char *const kinds[] = { [COMMAND_KIND_COMMAND] = "command", [COMMAND_KIND_FILE] = "file", [COMMAND_KIND_VERIFY] = "verify" };
 
 static int no_memory(err_t **err)
 {
@@ -119,6 +124,8 @@ int start_prepare(struct domain *d, const struct command_new *n, struct start *s
 {
 	const struct domain_limits *l = &d->limits;
 	memset(s, 0, sizeof *s);
+	if (n->with_sandbox && !(d->caps & PROVIDER_RELEASE))
+		return err_set(err, ERR_CONFLICT, "with_sandbox_unsupported", "sandboxes of the backend %s are not replaced on the way", d->backend);
 	if (check_what(n, err) < 0 || (n->env && check_env(n->env, err) < 0) || (n->cwd && check_path(n->cwd, false, "bad_cwd", &s->cwd, err) < 0) ||
 			check_timeout(n->has_timeout, n->timeout_ms, l->stage_timeout_ms, l->run_timeout_ms, &s->row.timeout_ms, err) < 0 ||
 			check_stage(n, l, &s->row, err) < 0 || idempotency_check(d, &n->idempotency, &s->idem, err) < 0)
@@ -136,6 +143,12 @@ int start_prepare(struct domain *d, const struct command_new *n, struct start *s
 	s->row.max_all = l->all_commands;
 	s->row.max_user_instances = l->user_instances;
 	s->row.max_all_instances = l->all_instances;
+	id_v7(s->scope);
+	s->row.scope = s->scope;
+	s->row.kind = kinds[n->kind];
+	s->row.provider = domain_persistent(d);
+	s->row.stale_ms = l->sandbox_stale_ms;
+	s->row.renew = n->with_sandbox;
 	return build_body(s, n, err);
 }
 
@@ -164,13 +177,31 @@ static int add_record(struct start *s, const struct db_result *r)
 	return json_add(s->body, "record", rec) | bad;
 }
 
+/* Only one that is still to be made may be made by this: another that the executor does not know is lost. */
+static int add_create(struct start *s, const struct caller *c, const struct db_result *r)
+{
+	json_t *create = NULL;
+	json_object_object_del(s->body, "create");
+	if (!db_bool(r, 0, START_FRESH))
+		return 0;
+	create = json_object_new_object();
+	int bad = create ? json_add_str(create, "workspace", c->user) : -1;
+	if (!bad && !db_null(r, 0, START_PREVIOUS))
+		bad = json_add_str(create, "replaces", db_str(r, 0, START_PREVIOUS));
+	return json_add(s->body, "create", create) | bad;
+}
+
 static int add_place(struct start *s, const struct caller *c, const struct db_result *r)
 {
 	const char *workdir = db_str(r, 0, START_WORKDIR);
-	json_t *env = NULL, *create = json_object_new_object();
-	int bad = create ? json_add_str(create, "workspace", c->user) : -1;
-	bad |= json_add(s->body, "create", create);
+	json_t *env = NULL;
+	int bad = add_create(s, c, r);
 	bad |= json_add_str(s->body, "instance", db_str(r, 0, START_INSTANCE));
+	/* In an instance of its own a Run's attempt is the instance. */
+	if (!str_eq(db_str(r, 0, START_SCOPE), db_str(r, 0, START_INSTANCE)))
+		bad |= json_add_str(s->body, "scope", db_str(r, 0, START_SCOPE));
+	if (str_eq(s->row.kind, "file"))
+		bad |= json_add_str(s->body, "kind", "file");
 	bad |= json_add_str(s->body, "cwd", db_str(r, 0, START_CWD));
 	bad |= json_add_bool(s->body, "make_cwd", s->cwd == NULL);
 	if (!json_object_object_get_ex(s->body, "env", &env))
@@ -199,7 +230,7 @@ static int take_ticket(const json_t *answer, char ticket[TICKET_SIZE], err_t **e
 }
 
 /* Repeats the PUT, which is idempotent by the command's id, while its answer is unknown. *ret_sent: one of them may have arrived. */
-static int put(struct domain *d, const char *id, json_t *body, int64_t since, json_t **ret, bool *ret_sent, err_t **err)
+static int put(struct domain *d, const char *id, json_t *body, int64_t wait_start_ms, int64_t since, json_t **ret, bool *ret_sent, err_t **err)
 {
 	*ret_sent = false;
 	for (int i = 0; i < PUT_TRIES; i++) {
@@ -209,7 +240,7 @@ static int put(struct domain *d, const char *id, json_t *body, int64_t since, js
 		if (i > 0)
 			poll(NULL, 0, PUT_PAUSE_MS << i);
 		FAULT_POINT(start_before_call);
-		if (executor_client_command_put(d->executor, id, body, ret, &e) == 0) {
+		if (executor_client_command_put(d->executor, id, body, wait_start_ms, ret, &e) == 0) {
 			FAULT_POINT(start_after_call);
 			return 0;
 		}
@@ -235,7 +266,7 @@ static int write_refusal(struct domain *d, const char *id, const err_t *why)
 	return 0;
 }
 
-static int put_failed(struct domain *d, const struct caller *c, const struct db_result *r, bool sent, err_t *why, err_t **err)
+static int put_failed(struct domain *d, const struct caller *c, const struct start *s, const struct db_result *r, bool sent, err_t *why, err_t **err)
 {
 	const char *id = db_str(r, 0, START_COMMAND);
 	if (sent && (err_code(why) == ERR_UNKNOWN || err_code(why) == ERR_UNAVAILABLE)) {
@@ -244,6 +275,11 @@ static int put_failed(struct domain *d, const struct caller *c, const struct db_
 		return -1;
 	}
 	(void)write_refusal(d, id, why);
+	if (s->row.provider && err_code(why) == ERR_NOT_FOUND) {
+		err_free(why);
+		(void)sandbox_take_missing(d, db_str(r, 0, START_INSTANCE), 0, NULL);
+		return answer_check("sandbox_not_found", err);
+	}
 	if (err_code(why) != ERR_GONE)
 		return err_move(err, why);
 	err_free(why);
@@ -294,8 +330,30 @@ static int finish_body(struct start *s, const struct caller *c, const struct com
 	return t ? json_add(s->body, "ticket", t) | bad : -1;
 }
 
-int start_tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since,
-	struct command_started *ret, err_t **err)
+static void send_stdin(struct domain *d, const struct caller *c, const struct command_new *n, const char *id)
+{
+	err_t *e = NULL;
+	if (executor_client_stdin(d->executor, id, n->stdin_text, n->stdin_len, !n->keep_stdin, NULL, &e) == 0)
+		return;
+	/* It may be over already; else it must not wait for what does not come. */
+	if (err_code(e) != ERR_CONFLICT)
+		(void)executor_client_kill(d->executor, id, NULL, "cancelled", NULL);
+	log_kv(LOG_WARN, "stdin_not_delivered", "req", c->request_id, "command", id, "err", err_message(e), NULL);
+	err_free(e);
+}
+
+/* The command was not started because its sandbox is no more. */
+static bool is_missing(const json_t *answer)
+{
+	const json_t *c = NULL, *error = NULL;
+	const char *code = NULL;
+	return json_get_obj(answer, "command", false, &c, NULL) == 0 && c && json_get_obj(c, "error", false, &error, NULL) == 0 && error &&
+		json_get_str(error, "code", false, &code, NULL) == 0 && code && str_eq(code, "sandbox_not_found");
+}
+
+/* Tells the executor of the command of r. -1: an error; *ret_missing: only because the sandbox is no more. */
+static int tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since, bool again,
+	struct command_started *ret, bool *ret_missing, err_t **err)
 {
 	cleanup_json json_t *answer = NULL;
 	err_t *e = NULL;
@@ -309,19 +367,50 @@ int start_tell(struct domain *d, const struct caller *c, const struct command_ne
 	if (finish_body(s, c, n, r) < 0)
 		return no_memory(err);
 	executor_client_request_id(d->executor, c->request_id);
-	if (put(d, ret->id, s->body, since, &answer, &sent, &e) < 0)
-		return put_failed(d, c, r, sent, e, err);
-	if (s->stdin_later && !ret->replayed && executor_client_stdin(d->executor, ret->id, n->stdin_text, n->stdin_len, !n->keep_stdin, NULL, &e) < 0) {
-		/* It may be over already; else it must not wait for what does not come. */
-		if (err_code(e) != ERR_CONFLICT)
-			(void)executor_client_kill(d->executor, ret->id, "cancelled", NULL);
-		log_kv(LOG_WARN, "stdin_not_delivered", "req", c->request_id, "command", ret->id, "err", err_message(e), NULL);
-		err_free(e);
+	if (put(d, ret->id, s->body, again ? WITH_SANDBOX_MS : 0, since, &answer, &sent, &e) < 0) {
+		*ret_missing = again && err_code(e) == ERR_NOT_FOUND;
+		return *ret_missing ? err_move(err, e) : put_failed(d, c, s, r, sent, e, err);
 	}
+	if (again && is_missing(answer)) {
+		*ret_missing = true;
+		return err_set(err, ERR_CONFLICT, "sandbox_not_found", "the sandbox no longer exists");
+	}
+	if (s->stdin_later && !ret->replayed)
+		send_stdin(d, c, n, ret->id);
 	return n->view == COMMAND_VIEW_NONE ? give_command(answer, ret, err) : take_ticket(answer, ret->ticket, err);
 }
 
-bool start_make_room(struct domain *d)
+/* A second row for the command, in a new sandbox. */
+static int write_again(struct domain *d, const struct caller *c, struct start *s, const char *first, struct db_result **ret, err_t **err)
+{
+	struct db_origin o = answer_origin(c);
+	char instance[ID_SIZE];
+	id_v7(instance);
+	id_v7(s->id);
+	log_kv(LOG_WARN, "sandbox_replaced", "req", c->request_id, "command", first, "again", s->id, NULL);
+	FAULT_POINT(again_before_row);
+	if (db_command_again(d->db, first, instance, c->user, &s->row, &o, ret, err) < 0)
+		return -1;
+	FAULT_POINT(again_after_row);
+	return answer_check(db_str(*ret, 0, START_RESULT), err);
+}
+
+int start_tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since,
+	struct command_started *ret, err_t **err)
+{
+	cleanup_db_result struct db_result *second = NULL;
+	bool missing = false;
+	err_t *e = NULL;
+	int rc = tell(d, c, n, s, r, since, n->with_sandbox, ret, &missing, &e);
+	if (!missing)
+		return rc < 0 ? err_move(err, e) : rc;
+	err_free(e);
+	if (write_again(d, c, s, db_str(r, 0, START_COMMAND), &second, err) < 0)
+		return -1;
+	return tell(d, c, n, s, second, clock_boot_ms(), false, ret, &missing, err);
+}
+
+static bool make_room(struct domain *d)
 {
 	int all = 0;
 	for (int i = 0; i < ROOM_BATCHES; i++) {
@@ -331,6 +420,19 @@ bool start_make_room(struct domain *d)
 		all += n;
 	}
 	return all > 0;
+}
+
+int start_again(struct domain *d, const struct db_result *r, int *tries, err_t **err)
+{
+	const char *word = db_str(r, 0, START_RESULT);
+	if (str_eq(word, "sandbox_stale")) {
+		if (--*tries <= 0)
+			return err_set(err, ERR_UNAVAILABLE, "control_plane_unavailable", "an operation on the sandbox makes no progress");
+		return sandbox_unstick(d, db_str(r, 0, START_INSTANCE), err) < 0 ? -1 : 1;
+	}
+	if (!str_eq(word, "too_many_commands") && !str_eq(word, "too_many_instances"))
+		return 0;
+	return --*tries > 0 && make_room(d);
 }
 
 int commands_ticket(struct domain *d, const struct caller *c, const char *command_id, enum command_view view, uint64_t from, bool base64,

@@ -7,7 +7,7 @@
 #include "domain/idempotency_db.h"
 
 struct start {
-	char id[ID_SIZE];
+	char id[ID_SIZE], scope[ID_SIZE];
 	struct db_command_new row;
 	struct idempotency_hash idem;
 	char *cwd;               /* NULL: the workdir */
@@ -21,8 +21,10 @@ void start_free(struct start *s);
 /* The row is committed (r: its answer, a success): tells the executor. `since`: clock_boot_ms() before the row was written. */
 int start_tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since,
 	struct command_started *ret, err_t **err);
-/* One more try after too_many_commands? Ends that the executor has already reported are written down first. */
-bool start_make_room(struct domain *d);
+/* The row was refused (r: its answer): is another try worth it? After too_many_* the ends that the executor has already reported are written down first,
+ * after sandbox_stale it is asked what became of the operation. 1: yes. 0: no. -1: an error. *tries begins with START_AGAIN. */
+int start_again(struct domain *d, const struct db_result *r, int *tries, err_t **err);
+#define START_AGAIN 5
 
 /* Is there such a command of the caller's, and has its row an end? ERR_NOT_FOUND. */
 int commands_peek(struct domain *d, const struct caller *c, const char *command_id, bool *ret_ended, err_t **err);

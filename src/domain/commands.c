@@ -29,7 +29,7 @@ static int write_row(struct domain *d, const struct caller *c, const char *run_i
 		if (!answer_again(&tries, s->idem.db.key, &e))
 			return err_move(err, e);
 	FAULT_POINT(start_after_row);
-	return answer_check(db_str(*ret, 0, START_RESULT), err);
+	return 0;
 }
 
 int commands_start(struct domain *d, const struct caller *c, const char *run_id, const struct command_new *n, struct command_started *ret, err_t **err)
@@ -37,23 +37,22 @@ int commands_start(struct domain *d, const struct caller *c, const char *run_id,
 	cleanup_start struct start s = { 0 };
 	cleanup_db_result struct db_result *r = NULL;
 	struct lease lease;
-	err_t *e = NULL;
+	int64_t since;
+	int again, tries = START_AGAIN;
 	if (!id_valid(run_id))
 		return answer_not_found("Run", err);
 	if (start_prepare(d, n, &s, err) < 0)
 		return -1;
 	lease_present(d, n->lease_token, &lease);
-	int64_t since = clock_boot_ms();
-	int rc = write_row(d, c, run_id, &lease, &s, &r, &e);
-	if (rc < 0 && err_code(e) == ERR_LIMIT && start_make_room(d)) {
-		err_free(e);
-		e = NULL;
+	do {
 		db_result_free(steal_ptr(&r));
 		since = clock_boot_ms();
-		rc = write_row(d, c, run_id, &lease, &s, &r, &e);
-	}
-	if (rc < 0)
-		return err_move(err, e);
+		if (write_row(d, c, run_id, &lease, &s, &r, err) < 0)
+			return -1;
+		again = start_again(d, r, &tries, err);
+	} while (again > 0);
+	if (again < 0 || answer_check(db_str(r, 0, START_RESULT), err) < 0)
+		return -1;
 	return start_tell(d, c, n, &s, r, since, ret, err);
 }
 
@@ -211,7 +210,7 @@ int commands_kill(struct domain *d, const struct caller *c, const char *command_
 	err_t *e = NULL;
 	if (must_run(d, c, command_id, err) < 0)
 		return -1;
-	int rc = executor_client_kill(d->executor, command_id, "cancelled", &e);
+	int rc = executor_client_kill(d->executor, command_id, NULL, "cancelled", &e);
 	(void)audit_write(d, c, "command.kill", command_id, rc < 0 ? err_detail(e) : "ok", NULL);
 	return rc < 0 ? told(e, err) : 0;
 }

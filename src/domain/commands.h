@@ -12,6 +12,9 @@
 /* Which view nginx will fetch by the ticket. */
 enum command_view { COMMAND_VIEW_NONE, COMMAND_VIEW_RESULT, COMMAND_VIEW_SSE, COMMAND_VIEW_NDJSON, COMMAND_VIEW_STDOUT, COMMAND_VIEW_STDERR };
 
+/* An operation of the service's own, on files or to verify variables, is on record as a command is. */
+enum command_kind { COMMAND_KIND_COMMAND, COMMAND_KIND_FILE, COMMAND_KIND_VERIFY };
+
 /* What the caller sent; checked here. Pass json members as they are: exactly one of command and argv. */
 struct command_new {
 	const char *lease_token;     /* NULL: by the Run's own user while no lease is held; not used by execute_start */
@@ -30,6 +33,8 @@ struct command_new {
 	bool background;
 	enum command_view view;      /* COMMAND_VIEW_NONE with background */
 	bool base64;                 /* ?encoding=base64 */
+	bool with_sandbox;           /* a sandbox that no longer exists is replaced, and the command started once more in the new one */
+	enum command_kind kind;
 	struct idempotency idempotency;
 };
 
@@ -44,9 +49,10 @@ struct command_started {
 /* One round trip to the database (durable), then one to the executor.
  * ERR_INVALID "bad_field" (neither or both of command and argv, wrong types inside argv and env);
  * ERR_REFUSED "bad_command" (empty, too long), "bad_argv", "bad_cwd", "bad_env", "bad_timeout", "bad_stage", "bad_stdin";
- * ERR_CONFLICT "cleanup_pending", "lease_lost", "lease_required", "run_ended", "sandbox_lost", "stage_timeout"; ERR_LIMIT "too_many_commands",
- * "too_many_instances";
- * ERR_UNAVAILABLE "executor_unavailable": it was not started and never will be. ERR_UNKNOWN "outcome_unknown": it may run; the janitor settles it. */
+ * ERR_CONFLICT "cleanup_pending", "lease_lost", "lease_required", "run_ended", "sandbox_lost", "stage_timeout", "with_sandbox_unsupported", and of a user's
+ * own sandbox "sandbox_not_found", "provider_changed"; ERR_LIMIT "too_many_commands", "too_many_instances";
+ * ERR_UNAVAILABLE "executor_unavailable", "control_plane_unavailable": it was not started and never will be. ERR_UNKNOWN "outcome_unknown": it may run; the
+ * janitor settles it. With with_sandbox the call waits until the command has started, at most 15 s. */
 int commands_start(struct domain *d, const struct caller *c, const char *run_id, const struct command_new *n, struct command_started *ret, err_t **err);
 
 /* The Command with its texts. While its row is not final the executor's live view is merged in; without the executor the row alone. */

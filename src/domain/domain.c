@@ -56,6 +56,11 @@ static int open_parts(struct domain *d, const struct config *c, err_t **err)
 	return d->executor ? 0 : -1;
 }
 
+const char *domain_persistent(const struct domain *d)
+{
+	return d->caps & PROVIDER_PERSISTENT ? d->backend : NULL;
+}
+
 struct domain *domain_open(const struct config *c, err_t **err)
 {
 	struct domain *d = calloc(1, sizeof *d);

@@ -48,6 +48,9 @@ struct domain {
 	unsigned caps;                    /* of the backend: enum provider_cap */
 };
 
+/* The provider's name when sandboxes outlive Runs, one a user; NULL when each attempt of a Run has one of its own. */
+const char *domain_persistent(const struct domain *d);
+
 /* Reads the pepper and prepares database and executor clients; connects to neither yet. `c` must outlive the domain. */
 struct domain *domain_open(const struct config *c, err_t **err);
 void domain_close(struct domain *d);   /* NULL is fine */

@@ -10,6 +10,7 @@
 #include "domain/command_end.h"
 #include "domain/orphans.h"
 #include "domain/reports.h"
+#include "domain/sandbox_duties.h"
 
 #define CANCEL_PATIENCE_MS 30000
 #define KEYS_AGE_MS 86400000
@@ -121,6 +122,10 @@ const struct duty duties[] = {
 	{ "ceilings", "ends Runs that reached their time limit", often, expire_runs },
 	{ "cancels", "kills the commands of Runs to be cancelled", often, finish_cancels },
 	{ "cleanups", "releases what ended Runs and attempts held", often, cleanup_sweep },
+	{ "sandboxes", "makes operations on users' sandboxes go on", often, sandboxes_go_on },
+	{ "retired", "destroys users' instances that were replaced or given up", often, sandboxes_retire },
+	{ "keepalives", "keeps sandboxes with an active Run alive", often, sandboxes_keep },
+	{ "idle", "pauses sandboxes that nobody uses", often, sandboxes_pause_idle },
 	{ "instances", "compares the executor's instances with the ledger", seldom, orphans_instances },
 	{ "commands", "settles open commands that the executor does not know", seldom, orphans_commands },
 	{ "keys", "forgets old Idempotency-Keys", rarely, forget_keys },

@@ -22,26 +22,25 @@ static int write_rows(struct domain *d, const struct caller *c, const struct sta
 		if (!answer_again(&tries, s->idem.db.key, &e))
 			return err_move(err, e);
 	FAULT_POINT(execute_after_row);
-	return answer_check(db_str(*ret, 0, START_RESULT), err);
+	return 0;
 }
 
 int execute_start(struct domain *d, const struct caller *c, const struct command_new *n, struct command_started *ret, err_t **err)
 {
 	cleanup_start struct start s = { 0 };
 	cleanup_db_result struct db_result *r = NULL;
-	err_t *e = NULL;
+	int64_t since;
+	int again, tries = START_AGAIN;
 	if (start_prepare(d, n, &s, err) < 0)
 		return -1;
-	int64_t since = clock_boot_ms();
-	int rc = write_rows(d, c, &s, &r, &e);
-	if (rc < 0 && err_code(e) == ERR_LIMIT && start_make_room(d)) {
-		err_free(e);
-		e = NULL;
+	do {
 		db_result_free(steal_ptr(&r));
 		since = clock_boot_ms();
-		rc = write_rows(d, c, &s, &r, &e);
-	}
-	if (rc < 0)
-		return err_move(err, e);
+		if (write_rows(d, c, &s, &r, err) < 0)
+			return -1;
+		again = start_again(d, r, &tries, err);
+	} while (again > 0);
+	if (again < 0 || answer_check(db_str(r, 0, START_RESULT), err) < 0)
+		return -1;
 	return start_tell(d, c, n, &s, r, since, ret, err);
 }

@@ -9,6 +9,7 @@
 #include "core/http_client.h"
 
 #define CALL_MS 5000
+#define KEEP_MS 11000   /* the executor waits for the provider */
 /* An answer holds at most about 4 MiB, or one command with two texts, of which each byte may take six (\u0001). */
 #define ANSWER_BASE (16u << 20)
 #define ANSWER_TEXTS 12
@@ -83,7 +84,7 @@ static int refused(const struct http_answer *a, err_t **err)
 	if (!sc && a->status >= 500)
 		return err_set(err, ERR_UNKNOWN, "outcome_unknown", "the executor answered %d", a->status);
 	/* Nothing was done, whatever the reason that it gives. */
-	if (a->status == 503)
+	if (a->status == 503 && !str_eq(code ? code : "", "control_plane_unavailable"))
 		code = NULL;
 	return err_set(err, sc ? sc->code : ERR_REFUSED, code ? code : sc ? sc->detail : "refused", "%s", detail ? detail : "the executor refused");
 }
@@ -138,11 +139,14 @@ static int post_repeatable(struct executor_client *x, const char *path, json_t *
 
 #define PATH_SIZE 160
 
-int executor_client_command_put(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err)
+int executor_client_command_put(struct executor_client *x, const char *cid, json_t *body, int64_t wait_start_ms, json_t **ret, err_t **err)
 {
 	char path[PATH_SIZE];
-	(void)str_fmt(path, sizeof path, "/v1/commands/%s", cid);
-	return call_json(x, "PUT", path, body, CALL_MS, ret, err);
+	if (wait_start_ms > 0)
+		(void)str_fmt(path, sizeof path, "/v1/commands/%s?wait_start_ms=%lld", cid, (long long)wait_start_ms);
+	else
+		(void)str_fmt(path, sizeof path, "/v1/commands/%s", cid);
+	return call_json(x, "PUT", path, body, wait_start_ms + CALL_MS, ret, err);
 }
 
 int executor_client_command_get(struct executor_client *x, const char *cid, bool texts, json_t **ret, err_t **err)
@@ -189,12 +193,12 @@ int executor_client_signal(struct executor_client *x, const char *cid, const cha
 	return call_json(x, "POST", path, o, CALL_MS, NULL, err);
 }
 
-int executor_client_kill(struct executor_client *x, const char *cid, const char *reason, err_t **err)
+int executor_client_kill(struct executor_client *x, const char *cid, const char *instance, const char *reason, err_t **err)
 {
 	char path[PATH_SIZE];
 	cleanup_json json_t *o = json_object_new_object();
 	(void)str_fmt(path, sizeof path, "/v1/commands/%s/kill", cid);
-	if (!o || json_add_str(o, "reason", reason) < 0)
+	if (!o || json_add_str(o, "reason", reason) < 0 || (instance && json_add_str(o, "instance", instance) < 0))
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
 	return call_json(x, "POST", path, o, CALL_MS, NULL, err);
 }
@@ -204,11 +208,61 @@ int executor_client_instances(struct executor_client *x, json_t **ret, err_t **e
 	return call_json(x, "GET", "/v1/instances", NULL, CALL_MS, ret, err);
 }
 
-int executor_client_instance_get(struct executor_client *x, const char *iid, json_t **ret, err_t **err)
+static int instance_call(struct executor_client *x, const char *method, const char *iid, const char *rest, json_t *body, int64_t ms, json_t **ret, err_t **err)
 {
 	char path[PATH_SIZE];
-	(void)str_fmt(path, sizeof path, "/v1/instances/%s", iid);
-	return call_json(x, "GET", path, NULL, CALL_MS, ret, err);
+	(void)str_fmt(path, sizeof path, "/v1/instances/%s%s", iid, rest);
+	return call_json(x, method, path, body, ms, ret, err);
+}
+
+int executor_client_instance_get(struct executor_client *x, const char *iid, bool lookup, json_t **ret, err_t **err)
+{
+	return instance_call(x, "GET", iid, lookup ? "?lookup=1" : "", NULL, CALL_MS, ret, err);
+}
+
+int executor_client_instance_put(struct executor_client *x, const char *iid, const char *workspace, const char *replaces, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	if (!o || json_add_str(o, "workspace", workspace) < 0 || (replaces && json_add_str(o, "replaces", replaces) < 0))
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return instance_call(x, "PUT", iid, "", o, CALL_MS, ret, err);
+}
+
+static int instance_post(struct executor_client *x, const char *iid, const char *rest, int64_t keep_ms, int64_t ms, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	if (!o || (keep_ms > 0 && json_add_i64(o, "ms", keep_ms) < 0))
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return instance_call(x, "POST", iid, rest, o, ms, ret, err);
+}
+
+int executor_client_instance_pause(struct executor_client *x, const char *iid, int64_t wait_ms, json_t **ret, err_t **err)
+{
+	char rest[48];
+	(void)str_fmt(rest, sizeof rest, "/pause?wait_ms=%lld", (long long)wait_ms);
+	return instance_post(x, iid, rest, 0, wait_ms + CALL_MS, ret, err);
+}
+
+int executor_client_instance_wake(struct executor_client *x, const char *iid, json_t **ret, err_t **err)
+{
+	return instance_post(x, iid, "/wake", 0, CALL_MS, ret, err);
+}
+
+int executor_client_instance_keep(struct executor_client *x, const char *iid, int64_t ms, json_t **ret, err_t **err)
+{
+	return instance_post(x, iid, "/keepalive", ms, KEEP_MS, ret, err);
+}
+
+int executor_client_instance_forget(struct executor_client *x, const char *iid, err_t **err)
+{
+	return instance_call(x, "DELETE", iid, "?forget=1", NULL, CALL_MS, NULL, err);
+}
+
+int executor_client_scope_delete(struct executor_client *x, const char *iid, const char *scope, const char *reason, json_t **ret, err_t **err)
+{
+	char rest[96];
+	(void)str_fmt(rest, sizeof rest, "/scopes/%s?reason=%s", scope, reason);
+	return instance_call(x, "DELETE", iid, rest, NULL, CALL_MS, ret, err);
 }
 
 int executor_client_instance_delete(struct executor_client *x, const char *iid, int64_t wait_ms, json_t **ret, err_t **err)

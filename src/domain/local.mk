@@ -22,6 +22,10 @@ libdomain_a_SOURCES = \
 	src/domain/reports.c src/domain/reports.h \
 	src/domain/run_json.c src/domain/run_json.h \
 	src/domain/runs.c src/domain/runs.h \
+	src/domain/sandbox.c src/domain/sandbox.h \
+	src/domain/sandbox_ask.c src/domain/sandbox_ask.h \
+	src/domain/sandbox_duties.c src/domain/sandbox_duties.h \
+	src/domain/sandbox_quarantine.c \
 	src/domain/tokens.c src/domain/tokens.h \
 	src/domain/users.c src/domain/users.h
 DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
@@ -30,7 +34,8 @@ DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 dist_check_SCRIPTS = tests/unit/test_domain_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
-DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model
+DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model \
+	tests/unit/test_domain_sandbox
 check_PROGRAMS += $(DOMAIN_TESTS)
 TESTS += tests/unit/test_domain_model_control
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
@@ -44,6 +49,9 @@ tests_unit_test_domain_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_access_SOURCES = tests/unit/test_domain_access.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_access_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_access_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_sandbox_SOURCES = tests/unit/test_domain_sandbox.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_sandbox_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_sandbox_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)

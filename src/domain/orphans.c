@@ -8,11 +8,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "db/db_commands.h"
+#include "db/db_sandbox.h"
 #include "db/db_sweeps.h"
 #include "domain/cleanup.h"
 #include "domain/command_end.h"
 #include "domain/command_start.h"
 #include "domain/executor_client.h"
+#include "domain/sandbox_ask.h"
 
 #define QUERY_MAX 200
 #define SETTLE_FAILURES_MAX 3
@@ -53,6 +55,18 @@ static const char *state_of(const json_t *instances, const char *id)
 	return NULL;
 }
 
+/* One of a Run is worthless without it. A user's own holds his things: nobody but an operator lays hands on it. */
+static int put_aside(struct domain *d, const json_t *instance, const char *id, const char *state, err_t **err)
+{
+	const char *workspace = "";
+	if (!domain_persistent(d)) {
+		log_kv(LOG_WARN, "orphan_instance_destroyed", "sandbox", id, "state", state, NULL);
+		return executor_client_instance_delete(d->executor, id, 0, NULL, err);
+	}
+	log_kv(LOG_WARN, "orphan_instance_quarantined", "sandbox", id, "state", state, NULL);
+	return json_get_str(instance, "workspace", true, &workspace, err) < 0 ? -1 : db_instance_stranger(d->db, id, workspace, err);
+}
+
 /* Instances that nobody here asked for, or whose row went when they were confirmed gone. */
 static int destroy_strangers(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
 {
@@ -64,8 +78,7 @@ static int destroy_strangers(struct domain *d, const json_t *instances, const st
 			return -1;
 		if (str_eq(state, "gone") || str_eq(state, "destroying") || !id_valid(id) || in_ledger(ledger, id) || !older_than(id, d->limits.orphan_grace_ms))
 			continue;
-		log_kv(LOG_WARN, "orphan_instance_destroyed", "sandbox", id, "state", state, NULL);
-		if (executor_client_instance_delete(d->executor, id, 0, NULL, err) < 0)
+		if (put_aside(d, o, id, state, err) < 0)
 			return -1;
 		n++;
 	}
@@ -88,6 +101,12 @@ static int give_up_lost(struct domain *d, const json_t *instances, const struct 
 		const char *id = db_str(ledger, i, LEDGER_ID), *run = db_str(ledger, i, LEDGER_RUN);
 		if (db_bool(ledger, i, LEDGER_CLEANUP) || !is_lost(state_of(instances, id), db_bool(ledger, i, LEDGER_OLDER), db_bool(ledger, i, LEDGER_STARTED)))
 			continue;
+		if (!run) {
+			/* What the executor knows of a user's own it has reported; here it knows nothing. */
+			if (!state_of(instances, id) && sandbox_take_missing(d, id, 0, err) < 0)
+				return -1;
+			continue;
+		}
 		log_kv(LOG_WARN, "sandbox_lost", "run", run, "sandbox", id, NULL);
 		if (db_instance_lost(d->db, id, "sandbox_lost", "the sandbox is gone", &r, err) < 0)
 			return -1;

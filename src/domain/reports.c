@@ -8,6 +8,9 @@
 #include "domain/cleanup.h"
 #include "domain/command_end.h"
 #include "domain/executor_client.h"
+#include "domain/sandbox_ask.h"
+
+#define IDS_MAX (64u << 10)   /* at most 500 reports of 37 bytes */
 
 /* A command that is merely queued is not worth a write. */
 static const json_t *command_of(const json_t *report)
@@ -102,6 +105,8 @@ static int take_instance(struct domain *d, const json_t *inst, bool *away, err_t
 	const json_t *why = NULL;
 	if (json_get_str(inst, "id", true, &id, err) < 0 || json_get_str(inst, "state", true, &state, err) < 0)
 		return -1;
+	if (domain_persistent(d) && sandbox_take(d, inst, 0, err) < 0)
+		return -1;
 	bool failed = str_eq(state, "failed");
 	if (failed || str_eq(state, "lost")) {
 		if (json_get_obj(inst, "error", false, &why, NULL) == 0 && why)
@@ -136,13 +141,30 @@ static int acknowledge(struct domain *d, const json_t *items, const bool *ok, er
 	return 0;
 }
 
+/* A user's sandbox whose commands came and went was of use. */
+static int note_use(struct domain *d, const json_t *items, err_t **err)
+{
+	cleanup_buf struct buf ids = BUF_INIT(IDS_MAX);
+	if (!domain_persistent(d) || count_commands(items) == 0)
+		return 0;
+	buf_addf(&ids, "{");
+	for (size_t i = 0; i < json_object_array_length(items); i++) {
+		const char *id = NULL;
+		const json_t *c = command_of(json_object_array_get_idx(items, i));
+		if (c && json_get_str(c, "id", true, &id, NULL) == 0 && id_valid(id))
+			buf_addf(&ids, "%s%s", ids.len > 1 ? "," : "", id);
+	}
+	buf_addf(&ids, "}");
+	return buf_failed(&ids) ? err_set(err, ERR_NO_MEMORY, NULL, "no memory for reports") : db_sandbox_used(d->db, buf_str(&ids), err);
+}
+
 static int take_items(struct domain *d, const json_t *items, bool *ok, err_t **err)
 {
 	size_t n = json_object_array_length(items);
 	bool away = false;
 	for (size_t i = 0; i < n; i++)
 		ok[i] = true;
-	if (write_commands(d, items, ok, err) < 0)
+	if (write_commands(d, items, ok, err) < 0 || note_use(d, items, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		const json_t *inst = NULL, *report = json_object_array_get_idx(items, i);

@@ -11,12 +11,15 @@ It remembers everything in STATE (JSON, rewritten at each change), so that it ca
                   {"late_ms": n}   every answer comes so late
                   {"deaf": n}      the next n acknowledgements are forgotten although answered
                   {"slow_gone": n} a destroyed instance is `destroying` for the next n looks at it
+                  {"slow_ready": n} the next n instances are `creating` until the test says otherwise
+                  {"stuck": true}  destructions fail for good: `destroying`, stuck
                   {"forget": true} the journal of every acknowledged command is dropped
     POST /control/end {"id"|"any": …, "code": n, "stdout": "…"}   a running command ends; with "timeout": true by its own timer
-    POST /control/instance {"id"|"any": …, "state": "lost"|"failed"}
+    POST /control/instance {"id"|"any": …, "state": "lost"|"failed"|"ready"|"paused"|"missing", "running_ms": n}   missing: it has never heard of it
     GET  /control/state            {instances, commands, starts: {cid: n}, violations: […]}
 
-Violations are what must never happen: a command started twice, a start in an instance that is gone, two instances of one Run alive at once."""
+Violations are what must never happen: a command started twice, a start in an instance that is gone, two instances of one Run or of one persistent workspace
+alive at once (a scope of its own tells a persistent one), a pause under a running command."""
 
 import http.server
 import json
@@ -41,8 +44,8 @@ class Model:
     def __init__(self, path):
         self.path = path
         self.changed = threading.Condition()
-        self.faults = dict.fromkeys(("lose", "refuse", "busy", "late_ms", "deaf", "slow_gone"), 0)
-        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": []}
+        self.faults = dict.fromkeys(("lose", "refuse", "busy", "late_ms", "deaf", "slow_gone", "slow_ready", "stuck"), 0)
+        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
                 self.s = json.load(f)
@@ -68,19 +71,26 @@ class Model:
         self.save()
 
     # instances
-    def ensure(self, iid, workspace):
+    def ensure(self, iid, workspace, replaces=None):
         i = self.s["instances"].get(iid)
         if i:
             return i
-        i = {"id": iid, "workspace": workspace, "state": "ready", "created_at": now(), "ready_at": now(), "error": None, "limits": "nominal", "commands": 0}
+        if replaces:
+            self.destroy(replaces)
+        i = {"id": iid, "workspace": workspace, "state": "creating" if self.fault("slow_ready") else "ready", "created_at": now(), "ready_at": now(), "error": None,
+             "limits": "nominal", "commands": 0, "running_ms": 0, "stuck": False}
         self.s["instances"][iid] = i
         self.touch(iid)
         return i
 
     def destroy(self, iid):
         i = self.s["instances"].setdefault(iid, {"id": iid, "workspace": "", "state": "gone", "created_at": now(), "ready_at": None, "error": None,
-                                                 "limits": "nominal", "commands": 0})
+                                                 "limits": "nominal", "commands": 0, "stuck": False})
         if i["state"] == "gone":
+            return i
+        if self.faults["stuck"]:
+            i.update(state="destroying", stuck=True, error={"code": "leftovers", "message": "it does not go"})
+            self.touch(iid)
             return i
         for c in self.s["commands"].values():
             if c["instance"] == iid:
@@ -89,9 +99,45 @@ class Model:
         self.touch(iid)
         return i
 
-    def instance_state(self, iid, state):
+    def open_in(self, iid):
+        return [c for c in self.s["commands"].values() if c["instance"] == iid and c["view"]["status"] not in ENDED]
+
+    def rest(self, iid, body):
+        """pause, wake: at once."""
+        i = self.s["instances"].get(iid)
+        if not i or i["state"] == "gone":
+            return (410, "instance_gone") if i else (404, "not_found")
+        if body == "pause" and (i["state"] not in ("ready", "paused") or self.open_in(iid)):
+            return 409, "instance_busy"
+        if body == "wake" and i["state"] not in ("ready", "paused"):
+            return 409, "instance_not_ready"
+        i["state"] = "paused" if body == "pause" else "ready"
+        self.touch(iid)
+        return 200, i
+
+    def end_scope(self, iid, scope, reason):
+        if scope not in self.s["scopes"]:
+            self.s["scopes"].append(scope)
+        for c in self.s["commands"].values():
+            if c["scope"] == scope and c["view"]["status"] not in ENDED:
+                if c["instance"] != iid:
+                    self.wrong("scope %s is ended in %s, its command is in %s" % (scope, iid, c["instance"]))
+                self.end(c, reason, signal=9, timeout="run" if reason == "timeout" else None)
+        self.save()
+        return 200, {"state": "gone"}
+
+    def instance_state(self, iid, state, running_ms=None):
         i = self.s["instances"][iid]
+        if running_ms is not None:
+            i["running_ms"] = running_ms
+        if state == "missing":
+            del self.s["instances"][iid], self.s["versions"][iid]
+            self.save()
+            return
         i["state"] = state
+        if state in ("ready", "paused"):
+            self.touch(iid)
+            return
         i["error"] = {"code": "instance_" + state, "message": "told so by the test"}
         for c in self.s["commands"].values():
             if c["instance"] == iid and c["view"]["status"] not in ENDED:
@@ -102,24 +148,40 @@ class Model:
     # commands
     def start(self, cid, b):
         iid = b["instance"]
-        i = self.s["instances"].get(iid) or self.ensure(iid, b["create"]["workspace"])
-        if i["state"] != "ready":
-            return None
+        scope = b.get("scope", iid)
+        i = self.s["instances"].get(iid)
+        if not i and "create" not in b:
+            return 404, "instance_not_found"
+        i = i or self.ensure(iid, b["create"]["workspace"], b["create"].get("replaces"))
+        if scope in self.s["scopes"]:
+            return 410, "scope_gone"
+        if i["state"] == "paused":
+            i["state"] = "ready"
+            self.touch(iid)
+        if i["state"] not in ("ready", "lost") or (i["state"] == "lost" and scope == iid):
+            return 410, "instance_gone"
+        if scope != iid:
+            for other in self.s["instances"].values():
+                if other["id"] != iid and other["workspace"] == i["workspace"] and other["state"] in ("ready", "paused", "creating"):
+                    self.wrong("workspace %s has instances %s and %s at once" % (i["workspace"], iid, other["id"]))
         run = b["record"]["run_id"]
         for c in self.s["commands"].values():
             other = self.s["instances"][c["instance"]]
-            if c["view"]["run_id"] == run and c["instance"] != iid and other["state"] != "gone":
+            if c["view"]["run_id"] == run and c["instance"] != iid and other["state"] not in ("gone", "lost"):
                 self.wrong("run %s has instances %s and %s at once" % (run, iid, c["instance"]))
         self.s["starts"][cid] = self.s["starts"].get(cid, 0) + 1
         if self.s["starts"][cid] > 1:
             self.wrong("command %s was started twice" % cid)
         view = dict(b["record"], status="running", reason=None, timeout=None, exit_code=None, signal=None, process_group=42, started_at=now(), ended_at=None, duration_ms=None,
                     stdout_bytes=0, stderr_bytes=0, stdout_truncated=False, stderr_truncated=False, error=None)
-        c = {"instance": iid, "view": view, "stdout": "", "stderr": "", "env": sorted(b["env"]), "make_cwd": b["make_cwd"], "stdin": b.get("stdin_base64"),
+        c = {"instance": iid, "scope": scope, "view": view, "stdout": "", "stderr": "", "env": sorted(b["env"]), "make_cwd": b["make_cwd"], "stdin": b.get("stdin_base64"),
              "timer": b["timer"]}
         self.s["commands"][cid] = c
+        if i["state"] == "lost":
+            self.end(c, "not_started")
+            c["view"]["error"] = {"code": "sandbox_not_found", "message": "the sandbox no longer exists"}
         self.touch(cid)
-        return c
+        return 201, c
 
     def end(self, c, reason, code=None, signal=None, stdout="", timeout=None):
         v = c["view"]
@@ -230,28 +292,43 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if p == ["instances"]:
             return 200, {"items": list(m.s["instances"].values())}
         if p[0] == "instances":
-            return self.one_instance(m, verb, p[1], body)
+            return self.one_instance(m, verb, p[1], p[2:], q, body)
         if p == ["commands", "query"]:
             return 200, {"items": [m.s["commands"][i]["view"] for i in body["ids"] if i in m.s["commands"]]}
         return self.one_command(m, verb, p[1], p[2:], q, body)
 
-    def one_instance(self, m, verb, iid, body):
+    def one_instance(self, m, verb, iid, rest, q, body):
+        if rest and rest[0] == "scopes":
+            return m.end_scope(iid, rest[1], q.get("reason", "cancelled"))
+        if rest == ["keepalive"]:
+            i = m.s["instances"].get(iid)
+            if not i or i["state"] != "ready":
+                return (409, "instance_not_ready") if i else (404, "not_found")
+            m.s["kept"] += 1
+            return 200, i
+        if rest:
+            return m.rest(iid, rest[0])
+        if verb == "DELETE" and q.get("forget"):
+            m.s["instances"][iid]["state"] = "gone"
+            m.touch(iid)
+            return 200, m.s["instances"][iid]
         if verb == "DELETE":
             i = m.destroy(iid)
             return (200 if i["state"] == "gone" else 202), i
         if verb == "PUT":
-            i = m.ensure(iid, body["workspace"])
+            i = m.ensure(iid, body["workspace"], body.get("replaces"))
             return (410, "instance_gone") if i["state"] == "gone" else (200, i)
         return (200, m.s["instances"][iid]) if iid in m.s["instances"] else (404, "not_found")
 
     def one_command(self, m, verb, cid, rest, q, body):
         c = m.s["commands"].get(cid)
         if verb == "PUT":
-            known = c is not None
-            c = c or m.start(cid, body)
+            status = 200
             if not c:
-                return 410, "instance_gone"
-            return (200 if known else 201), dict({"command": c["view"]}, **({"ticket": "t-" + cid} if "ticket" in body else {}))
+                status, c = m.start(cid, body)
+            if status >= 400:
+                return status, c
+            return status, dict({"command": c["view"]}, **({"ticket": "t-" + cid} if "ticket" in body else {}))
         if not c:
             return 404, "not_found"
         if verb == "GET":
@@ -281,7 +358,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ready = [i for i, v in m.s["instances"].items() if v["state"] == "ready"]
             iid = body.get("id") or (random.choice(ready) if ready else None)
             if iid:
-                m.instance_state(iid, body["state"])
+                m.instance_state(iid, body["state"], body.get("running_ms"))
         else:
             if body.pop("forget", False):
                 m.forget()

@@ -1,0 +1,26 @@
+/* sandbox_ask.h - what has become of a user's instance: asks the executor, writes down what it says, tells it once more what it seems to have missed.
+ * For src/domain alone. */
+#ifndef PADDOCK_DOMAIN_SANDBOX_ASK_H
+#define PADDOCK_DOMAIN_SANDBOX_ASK_H
+
+#include "db/db_sandbox.h"
+#include "domain/domain.h"
+
+/* Writes down an Instance of the executor. version: only while the sandbox is of that version; 0: whatever it is. 0, also when it is nobody's. */
+int sandbox_take(struct domain *d, const json_t *instance, int64_t version, err_t **err);
+/* The same for one of which the executor knows nothing although it was made. */
+int sandbox_take_missing(struct domain *d, const char *instance, int64_t version, err_t **err);
+
+/* A sandbox row of r, from column `at` on, is in an operation: makes it go on. ERR_UNAVAILABLE "control_plane_unavailable": nobody could be asked. */
+int sandbox_go_on(struct domain *d, const struct db_result *r, int row, int at, err_t **err);
+/* The operation of this instance's sandbox is in doubt ("sandbox_stale"): asks, so that the decision can be tried again, and waits a moment. Errors as above. */
+int sandbox_unstick(struct domain *d, const char *instance, err_t **err);
+#define SANDBOX_TRIES 5
+
+/* Tells the executor to make, to pause, to destroy. Row first: the row is committed. What the executor does not hear, the janitor tells it again. */
+int sandbox_tell_make(struct domain *d, const char *instance, const char *workspace, const char *previous, err_t **err);
+int sandbox_tell_pause(struct domain *d, const char *instance, int64_t wait_ms, err_t **err);
+/* 1: nothing of it is left, and that is on record. 0: not yet. */
+int sandbox_tell_destroy(struct domain *d, const char *instance, err_t **err);
+
+#endif

@@ -1,0 +1,275 @@
+/* A user's own sandbox, by the rules: made once, woken, paused, cleaned up without being touched, lost out loud, replaced when asked for. */
+#include "domain_kit.h"
+
+#include "db/db_sandbox.h"
+#include "domain/audit.h"
+#include "domain/sandbox.h"
+#include "domain/sandbox_ask.h"
+#include "domain/sandbox_duties.h"
+#include "provider/provider.h"
+
+static void persistent(struct domain *d)
+{
+	assert_int_equal(str_copy(d->backend, sizeof d->backend, "host"), 0);
+	d->caps = provider_caps("host");
+}
+
+static int up_persistent(void **state)
+{
+	up(state);
+	persistent(D);
+	return 0;
+}
+
+static void assert_sql(const char *sql, const char *want)
+{
+	char *got = stand_sql(&st, sql);
+	assert_string_equal(got ? got : "", want);
+	free(got);
+}
+
+#define assert_sandbox(want) assert_sql("SELECT state || ' ' || generation FROM user_sandboxes", want)
+
+static char *instance(void)
+{
+	return stand_sql(&st, "SELECT instance_id FROM user_sandboxes");
+}
+
+static void set_instance(const char *state)
+{
+	char *iid = instance(), json[160];
+	snprintf(json, sizeof json, "{\"id\": \"%s\", \"state\": \"%s\"}", iid, state);
+	stand_control(&st, "/instance", json);
+	free(iid);
+}
+
+static void finish_run(const struct made *m)
+{
+	json_t *run = NULL;
+	assert_ok(runs_finish(D, C, m->id, &(struct run_finish){ .status = "completed" }, &run, err));
+	json_object_put(run);
+}
+
+static void take_reports(void)
+{
+	for (int i = 0; i < 3; i++)
+		assert_ok(reports_take(D, 50, err));
+}
+
+static void end_command(const char *id)
+{
+	char json[128];
+	snprintf(json, sizeof json, "{\"id\": \"%s\", \"code\": 0}", id);
+	stand_control(&st, "/end", json);
+	take_reports();
+}
+
+static void age(const char *what)
+{
+	char sql[256];
+	snprintf(sql, sizeof sql, "UPDATE user_sandboxes SET op_at = op_at - interval '%s', last_activity_at = last_activity_at - interval '%s', "
+		"kept_at = kept_at - interval '%s'", what, what, what);
+	free(stand_sql(&st, sql));
+}
+
+static void assert_no_violation(void)
+{
+	json_t *all = stand_state(&st);
+	const json_t *list = NULL;
+	assert_int_equal(json_get_arr(all, "violations", true, &list, NULL), 0);
+	if (json_object_array_length(list))
+		fail_msg("%s", json_text((json_t *)list, NULL));
+	json_object_put(all);
+}
+
+/* Two Runs, one sandbox; clean-up of a Run leaves it alone; it is paused when idle and woken by the next command. */
+static void test_life(void **state)
+{
+	(void)state;
+	struct made a = make_run("a", false, 0), b = make_run("b", false, 0);
+	struct command_started x = start(&a, NULL), y = start(&b, NULL);
+	take_reports();
+	assert_sandbox("ready 1");
+	assert_int_equal(stand_count(&st, "SELECT count(DISTINCT instance_id) FROM sandbox_commands"), 1);
+	assert_int_equal(stand_count(&st, "SELECT count(DISTINCT scope_id) FROM sandbox_commands"), 2);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE last_activity_at IS NOT NULL"), 1);
+	end_command(x.id);
+	finish_run(&a);
+	settle();
+	assert_sandbox("ready 1");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances"), 1);
+	json_t *o = NULL;
+	assert_ok(commands_get(D, C, y.id, &o, err));
+	assert_string_equal(str_of(o, "status"), "running");
+	json_object_put(o);
+	/* The other Run is active: kept alive, not paused. */
+	age("10 minutes");
+	assert_ok(sandboxes_keep(D, err));
+	assert_ok(sandboxes_pause_idle(D, err));
+	assert_sandbox("ready 1");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE last_activity_at > now() - interval '1 minute'"), 1);
+	finish_run(&b);
+	settle();
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands WHERE reason = 'cancelled'"), 1);
+	assert_ok(sandboxes_pause_idle(D, err));
+	assert_sandbox("ready 1");
+	age("10 minutes");
+	assert_ok(sandboxes_pause_idle(D, err));
+	assert_sandbox("paused 1");
+	struct made c = make_run("c", false, 0);
+	x = start(&c, NULL);
+	take_reports();
+	assert_sandbox("ready 1");
+	end_command(x.id);
+	finish_run(&c);
+	settle();
+	assert_no_violation();
+}
+
+/* A command whose Run has ended does not start any more, although the sandbox is there. */
+static void test_late_command(void **state)
+{
+	(void)state;
+	struct made a = make_run("late", false, 0);
+	struct command_started s;
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	stand_control(&st, "", "{\"busy\": 9}");
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "executor_unavailable");
+	stand_control(&st, "", "{\"busy\": 0}");
+	finish_run(&a);
+	settle();
+	char *scope = stand_sql(&st, "SELECT scope_id FROM run_attempts WHERE run_id = (SELECT id FROM runs WHERE thread_id = 'late')");
+	json_t *all = stand_state(&st);
+	const json_t *scopes = NULL;
+	bool ended = false;
+	assert_int_equal(json_get_arr(all, "scopes", true, &scopes, NULL), 0);
+	for (size_t i = 0; i < json_object_array_length(scopes); i++)
+		ended |= str_eq(json_object_get_string(json_object_array_get_idx(scopes, i)), scope);
+	assert_true(ended);
+	json_object_put(all);
+	free(scope);
+}
+
+/* Lost is an error; only who asks for another gets one. */
+static void test_lost(void **state)
+{
+	(void)state;
+	struct made a = make_run("lost", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	assert_sandbox("ready 1");
+	set_instance("lost");
+	take_reports();
+	assert_sandbox("error 1");
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "sandbox_not_found");
+	assert_status(a.id, "running");
+	n.with_sandbox = true;
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	take_reports();
+	assert_sandbox("ready 2");
+	end_command(s.id);
+	/* It vanishes behind everybody's back: found out by the command, which is then started once more. */
+	set_instance("missing");
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	take_reports();
+	assert_sandbox("ready 3");
+	assert_sql("SELECT string_agg(reason || ':' || coalesce(error_code, '') || ':' || generation, ' ' ORDER BY id) FROM sandbox_commands WHERE generation = 2 AND reason = 'not_started'",
+		"not_started:sandbox_not_found:2");
+	end_command(s.id);
+	set_instance("missing");
+	n.with_sandbox = false;
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "sandbox_not_found");
+	assert_sandbox("error 3");
+	n.with_sandbox = true;
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	end_command(s.id);
+	assert_sandbox("ready 4");
+	finish_run(&a);
+	settle();
+	for (int i = 0; i < 20 && stand_count(&st, "SELECT count(*) FROM instances WHERE retired_at IS NOT NULL"); i++) {
+		free(stand_sql(&st, "UPDATE instances SET destroy_next_at = now() WHERE retired_at IS NOT NULL"));
+		assert_ok(sandboxes_retire(D, err));
+	}
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances"), 1);
+	D->caps = provider_caps("container");
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "with_sandbox_unsupported");
+	persistent(D);
+	assert_no_violation();
+}
+
+/* The row says what is wanted; whoever comes next makes it so. */
+static void test_forgotten(void **state)
+{
+	(void)state;
+	struct made a = make_run("forgotten", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	finish_run(&a);
+	settle();
+	/* The pause was decided, the executor never heard. */
+	free(stand_sql(&st, "UPDATE user_sandboxes SET state = 'pausing', op_id = gen_random_uuid(), op_at = now() - interval '5 s', lock_version = lock_version + 1"));
+	assert_ok(sandboxes_go_on(D, err));
+	assert_sql("SELECT state FROM user_sandboxes", "paused");
+	/* It was to be woken. */
+	free(stand_sql(&st, "UPDATE user_sandboxes SET state = 'waking', op_id = gen_random_uuid(), op_at = now() - interval '5 s', lock_version = lock_version + 1"));
+	assert_ok(sandboxes_go_on(D, err));
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	/* An operation in doubt: the next command asks first. While nobody can be asked, that is an error. */
+	free(stand_sql(&st, "UPDATE user_sandboxes SET state = 'pausing', op_id = gen_random_uuid(), op_at = now() - interval '1 hour', lock_version = lock_version + 1"));
+	struct made b = make_run("forgotten", false, 0);
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	stand_control(&st, "", "{\"busy\": 20}");
+	assert_fails(commands_start(D, C, b.id, &n, &s, err), "control_plane_unavailable");
+	assert_sql("SELECT state FROM user_sandboxes", "pausing");
+	stand_control(&st, "", "{\"busy\": 0}");
+	s = start(&b, NULL);
+	take_reports();
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	end_command(s.id);
+	finish_run(&b);
+	settle();
+	assert_no_violation();
+}
+
+/* What cannot be destroyed is put aside and shown; an instance without a row is put aside, not destroyed. */
+static void test_quarantine(void **state)
+{
+	(void)state;
+	char *iid = instance();
+	struct caller op = { 0 };
+	audit_operator(&op, "test");
+	stand_control(&st, "", "{\"stuck\": 1}");
+	assert_ok(sandbox_quarantine(D, "ann", &op, err));
+	assert_sql("SELECT state FROM user_sandboxes", "none");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances WHERE quarantined_at IS NOT NULL"), 1);
+	stand_control(&st, "", "{\"stuck\": 0}");
+	assert_fails(sandbox_retire(D, "00000000-0000-7000-8000-000000000000", &op, err), "not_found");
+	assert_ok(sandbox_retire(D, iid, &op, err));
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances"), 0);
+	free(iid);
+	struct made a = make_run("stranger", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	finish_run(&a);
+	settle();
+	free(stand_sql(&st, "BEGIN; DELETE FROM user_sandboxes; DELETE FROM instances; COMMIT"));
+	D->limits.orphan_grace_ms = 0;
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	assert_ok(orphans_instances(D, err));
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances WHERE quarantined_at IS NOT NULL AND destroy_error = 'no row knows it'"), 1);
+	free(stand_sql(&st, "UPDATE instances SET destroy_next_at = now()"));
+	assert_ok(sandboxes_retire(D, err));
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances"), 0);
+	assert_no_violation();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_quarantine),
+	};
+
+	return cmocka_run_group_tests_name("domain_sandbox", tests, up_persistent, down);
+}
