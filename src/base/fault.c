@@ -54,7 +54,7 @@ static void stall(const char *ms_text)
 	nanosleep(&ts, NULL);
 }
 
-/* What was done once, for all that are forked from this process: mapped before anything is. */
+/* The highest number that was done, for all that are forked from this process: mapped before anything is. */
 static _Atomic uint64_t *last_done;
 
 __attribute__((constructor)) static void share(void)
@@ -71,7 +71,7 @@ static bool is_first(const char *number)
 	if (!last_done || num_u64(number, UINT64_MAX, &n) < 0)
 		return false;
 	was = atomic_load(last_done);
-	return was != n && atomic_compare_exchange_strong(last_done, &was, n);
+	return was < n && atomic_compare_exchange_strong(last_done, &was, n);
 }
 
 static bool is_me(const char *process)

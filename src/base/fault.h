@@ -5,7 +5,7 @@
  * PADDOCK_FAULT="name=action[,name=action...]" in the environment arms points; PADDOCK_FAULT_FILE names a file that is read instead at
  * each point, so that a running process can be armed. Actions: kill (SIGKILL to oneself, after a line in the log), stall:MS, fail
  * (FAULT_FAIL() tells). An action may be followed by @PROCESS: only in a process of that name (as ps shows it); and then by #NUMBER:
- * only once for each number, among all processes that were forked from one program. */
+ * only when no number as high has been done yet by any process that was forked from the same program. */
 #ifndef PADDOCK_BASE_FAULT_H
 #define PADDOCK_BASE_FAULT_H
 

@@ -18,3 +18,4 @@ libbase_a_SOURCES = \
 # What the crash matrix is made from.
 noinst_PROGRAMS += tests/lib/fault-list
 tests_lib_fault_list_SOURCES = tests/lib/fault_list.c
+EXTRA_DIST += tests/integration/test_crash_matrix.py tests/lib/crash.py tests/lib/crash_recipes.py tests/lib/nodes.py

@@ -61,8 +61,9 @@ static void once_for_a_number(void **state)
 	assert_false(dies("other"));
 	assert_true(dies("keeper"));
 	assert_false(dies("keeper"));
-	arm("create_after_row=kill#8");
+	arm("create_after_row=kill#9");
 	assert_true(dies("keeper"));
+	arm("create_after_row=kill#8");
 	assert_false(dies("keeper"));
 	arm("create_after_row=kill#x");
 	assert_false(dies("keeper"));

@@ -1,0 +1,206 @@
+"""The crash matrix: which process dies where while what is going on. Made from src/base/fault_steps.def by way of the program fault-list.
+
+A recipe is a generator over a User: what it does before its first yield brings the service into the state in which the step happens; what it yields is
+called while the point is armed; what follows is what a sensible client does next. It says with u.expect() how often a command may have been started."""
+
+import collections
+import secrets
+import subprocess
+import threading
+import time
+import traceback
+
+from nodes import User, until
+
+REACHED_S = 12
+SETTLE_S = 50          # 30 s are left to a command that the executor has not heard of (START_SETTLE_MS)
+JANITOR_YOUNG_S = 4    # a janitor that dies younger is started again with a delay that doubles (LIMIT_YOUNG_MS)
+PROCESS = {"worker": "paddock-worker", "janitor": "paddock-janitor", "executor": None}
+
+Case = collections.namedtuple("Case", "kind point step place actor recipe")
+
+
+def points(build):
+    """[(name, step, place, [actor])] of a build, and whether it has them compiled in."""
+    done = subprocess.run([build + "/tests/lib/fault-list"], capture_output=True, text=True, timeout=10, check=False)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [(name, step, place, who.split(",")) for name, step, place, who in rows], done.returncode == 0
+
+
+RECIPES = collections.defaultdict(list)   # (step, side or None, actor) -> [(recipe, kinds)]
+
+
+def recipe(kinds, *ways):
+    """ways: "step:actor", "step/row:actor", "step/call:actor" or "step/<place>:actor"."""
+    def add(fn):
+        for way in ways:
+            what, actor = way.split(":")
+            step, _, side = what.partition("/")
+            RECIPES[step, side or None, actor].append((fn, kinds))
+        return fn
+    return add
+
+
+def recipes_of(step, place, actor, kind):
+    found = []
+    for side in {None, place.rpartition("_")[2], place}:
+        found += [fn for fn, kinds in RECIPES.get((step, side, actor), []) if kind in kinds]
+    return found
+
+
+def matrix(table, kinds):
+    """([Case], [point and actor that no recipe leads to])"""
+    cases, missing = [], []
+    for name, step, place, actors in table:
+        for actor in actors:
+            if actor == "engine" or "engine" in actors:
+                continue
+            mine = [Case(kind, name, step, place, actor, fn) for kind in kinds for fn in recipes_of(step, place, actor, kind)]
+            cases += mine
+            if not mine and not any(recipes_of(step, place, actor, kind) for kind in ("per-run", "scripted", "host")):
+                missing.append("%s of the %s" % (name, actor))
+    return cases, missing
+
+
+class Traveller(User):
+    """The user of one case."""
+
+    def __init__(self, stack, name):
+        super().__init__(stack, name)
+        self.allowed = {}
+
+    def expect(self, mark, *counts):
+        self.allowed[mark] = counts
+
+
+def new_key():
+    return "k" + secrets.token_hex(8)
+
+
+class Walk:
+    """All cases of one kind on one stack, one after the other; what came of them."""
+
+    def __init__(self, stack, cases):
+        self.stack, self.cases = stack, cases
+        self.problems = {case: [] for case in cases}
+        self.users, self.general, self.took, self.settled_s = {}, [], {}, 0
+
+    def run(self):
+        waiting = list(self.cases)
+        while waiting:
+            case = self.next(waiting)
+            waiting.remove(case)
+            begin = time.monotonic()
+            self.one(case)
+            self.took[case] = time.monotonic() - begin
+        self.judge()
+
+    def janitor_age(self):
+        return min(self.stack.nodes[0].ages("paddock-janitor").values(), default=0)
+
+    def next(self, waiting):
+        """A janitor that has just been started is left alone for a while, if something else can be done."""
+        if self.janitor_age() < JANITOR_YOUNG_S:
+            for case in waiting:
+                if case.actor != "janitor":
+                    return case
+        for case in waiting:
+            if case.actor == "janitor":
+                return case
+        return waiting[0]
+
+    def one(self, case):
+        node, executor = self.stack.nodes[0], self.stack.executor
+        program = executor if case.actor == "executor" else node
+        name = "%s.%s" % (case.point.replace("_", "-"), case.recipe.__name__.replace("_", "-"))
+        u = self.users[case] = Traveller(self.stack, ("%s.%s%d" % (name[:54], case.actor[0], len(self.users))).lower())
+        try:
+            if case.actor == "janitor":
+                until("the janitor is old enough", lambda: self.janitor_age() >= JANITOR_YOUNG_S, 15)
+            steps = case.recipe(u)
+            trigger = next(steps)
+            with open(program.log, "rb") as f:
+                begin = f.seek(0, 2)
+            program.faults.arm((case.point, PROCESS[case.actor]))
+            asker = threading.Thread(target=self.ask, args=(trigger,))
+            asker.start()
+            self.death(case, program, begin)
+            asker.join(60)
+            for _ in steps:
+                raise AssertionError("a recipe yields once")
+        except Exception:   # pylint: disable=broad-except  - whatever it is, it is this case's
+            self.problems[case].append(traceback.format_exc(limit=-6))
+        finally:
+            program.faults.disarm()
+            if executor.dead():
+                executor.start()
+
+    @staticmethod
+    def ask(trigger):
+        try:
+            trigger()
+        except (OSError, KeyError, AssertionError):
+            pass   # whoever should have answered is dead, or waits for him
+
+    def death(self, case, program, begin):
+        def seen():
+            with open(program.log, "rb") as f:
+                f.seek(begin)
+                lines = f.read().decode(errors="replace").split("\n")
+            return any("fault_kill" in line and "point=" + case.point in line.split() for line in lines)
+        until("the %s comes to %s" % (case.actor, case.point), seen, REACHED_S)
+        program.faults.disarm()
+        if case.actor == "executor":
+            program.process.wait(10)
+            assert program.process.returncode == -9, program.process.returncode
+            program.start()
+        else:
+            until("the %s is back" % case.actor, program.up, 15)
+
+    # --- afterwards ---
+
+    def blame(self, lines, what):
+        """Lines begin with a user's name."""
+        by_name = {u.name: case for case, u in self.users.items()}
+        for line in lines:
+            case = by_name.get(line.partition(":")[0])
+            (self.problems[case] if case else self.general).append("%s: %s" % (what, line))
+
+    def judge(self):
+        begin = time.monotonic()
+        self.blame(self.stack.settle(SETTLE_S), "still to do")
+        self.settled_s = time.monotonic() - begin
+        self.blame(self.stack.disagreements(), "disagreement")
+        self.blame(self.stack.usage_errors(), "usage")
+        starts = self.stack.provider.starts(self.stack)
+        for case, u in self.users.items():
+            for mark in u.marks:
+                allowed = u.allowed.get(mark, (0, 1))
+                if starts[mark] not in allowed:
+                    self.problems[case].append("%s was started %d times, not %s" % (mark, starts[mark], " or ".join(map(str, allowed))))
+        self.further()
+
+    def further(self):
+        """The service still works for everybody."""
+        todo, lock = list(self.users.items()), threading.Lock()
+
+        def work():
+            while True:
+                with lock:
+                    if not todo:
+                        return
+                    case, u = todo.pop()
+                try:
+                    mark, command = u.mark()
+                    end = u.ended(u.execute(command))
+                    assert (end["status"], end["exit_code"]) == ("exited", 0), end
+                    assert mark in end["stdout"], end
+                except Exception:   # pylint: disable=broad-except
+                    self.problems[case].append("a further command: " + traceback.format_exc(limit=-3))
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.blame(self.stack.settle(SETTLE_S), "still to do after a further command")
+        self.blame(self.stack.disagreements(), "disagreement after a further command")
