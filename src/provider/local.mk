@@ -27,12 +27,16 @@ paddock_conmon_LDADD = libbase.a
 EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 
 if HAVE_CMOCKA
-PROVIDER_TESTS = tests/unit/test_cgroup tests/unit/test_engine_faults tests/unit/test_engine_http \
+PROVIDER_TESTS = tests/unit/test_cgroup tests/unit/test_container_ask tests/unit/test_engine_faults tests/unit/test_engine_http \
 	tests/unit/test_instances tests/unit/test_netguard_rules tests/unit/test_workspace
 check_PROGRAMS += $(PROVIDER_TESTS)
 PROVIDER_TEST_LDADD = libprovider.a $(CORE_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_cgroup_LDADD = $(PROVIDER_TEST_LDADD)
-tests_unit_test_engine_faults_SOURCES = tests/unit/test_engine_faults.c tests/lib/fake_engine.c tests/lib/fake_engine.h
+CONTAINER_STAND = tests/lib/container_stand.c tests/lib/container_stand.h tests/lib/fake_engine.c tests/lib/fake_engine.h
+tests_unit_test_container_ask_SOURCES = tests/unit/test_container_ask.c $(CONTAINER_STAND)
+tests_unit_test_container_ask_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_container_ask_LDADD = $(PROVIDER_TEST_LDADD)
+tests_unit_test_engine_faults_SOURCES = tests/unit/test_engine_faults.c $(CONTAINER_STAND)
 tests_unit_test_engine_faults_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_engine_faults_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_engine_http_LDADD = $(PROVIDER_TEST_LDADD)
