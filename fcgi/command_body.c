@@ -42,7 +42,8 @@ int command_body_read(struct call *c, struct command_new *ret, err_t **err)
 	if (json_get_str(b, "command", false, &ret->command, err) < 0 || json_get_arr(b, "argv", false, &ret->argv, err) < 0 ||
 	    json_get_str(b, "cwd", false, &ret->cwd, err) < 0 || json_get_obj(b, "env", false, &ret->env, err) < 0 ||
 	    json_get_mem(b, "stdin", false, &ret->stdin_text, &ret->stdin_len, err) < 0 ||
-	    json_get_i64(b, "timeout_ms", false, INT64_MIN, INT64_MAX, &ret->timeout_ms, err) < 0)
+	    json_get_i64(b, "timeout_ms", false, INT64_MIN, INT64_MAX, &ret->timeout_ms, err) < 0 ||
+	    json_get_bool(b, "with_sandbox", false, &ret->with_sandbox, err) < 0)
 		return -1;
 	if (command_body_encoding(c, &ret->base64, err) < 0)
 		return -1;

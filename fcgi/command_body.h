@@ -6,7 +6,7 @@
 #include "fcgi/ctx.h"
 
 /* What both bodies may hold. */
-#define COMMAND_BODY_KEYS "command", "argv", "cwd", "env", "stdin", "timeout_ms"
+#define COMMAND_BODY_KEYS "command", "argv", "cwd", "env", "stdin", "timeout_ms", "with_sandbox"
 
 /* Reads those members, the Idempotency-Key, Accept and ?encoding= into *ret (borrowed from the call). */
 int command_body_read(struct call *c, struct command_new *ret, err_t **err);
