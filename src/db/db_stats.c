@@ -16,7 +16,9 @@ static const struct db_stmt stats = {
 	"(SELECT count(*) FROM runs WHERE cleanup_pending), "
 	"(SELECT coalesce(max(extract(epoch FROM clock_timestamp() - coalesce(r.ended_at, r.lease_expires_at, clock_timestamp())) * 1000)::bigint, 0) "
 	"FROM runs r WHERE cleanup_pending), "
-	"(SELECT count(*) FROM instances)",
+	"(SELECT count(*) FROM instances), "
+	"(SELECT count(*) FROM user_sandboxes WHERE state = 'ready'), (SELECT count(*) FROM user_sandboxes WHERE op_id IS NOT NULL), "
+	"(SELECT count(*) FROM instances WHERE retired_at IS NOT NULL), (SELECT count(*) FROM instances WHERE retired_at IS NOT NULL AND quarantined_at IS NOT NULL)",
 	false,
 };
 

@@ -6,7 +6,8 @@
 
 int db_ping(struct db *d, err_t **err);
 /* One row. Only states that indexes count cheaply. */
-enum { STATS_PENDING, STATS_LEASED, STATS_CANCELS, STATS_OPEN_COMMANDS, STATS_CLEANUPS, STATS_OLDEST_CLEANUP_MS, STATS_INSTANCES };
+enum { STATS_PENDING, STATS_LEASED, STATS_CANCELS, STATS_OPEN_COMMANDS, STATS_CLEANUPS, STATS_OLDEST_CLEANUP_MS, STATS_INSTANCES, STATS_READY,
+	STATS_MOVING, STATS_RETIRED, STATS_QUARANTINED };
 int db_stats(struct db *d, struct db_result **ret, err_t **err);
 
 /* For paddockctl: Runs that are not over or not cleaned up, newest first: id, user, thread, status, attempt, cleanup pending, tries, error, created. */

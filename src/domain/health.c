@@ -78,6 +78,10 @@ static const struct gauge gauges[] = {
 	{ STATS_OPEN_COMMANDS, "paddock_commands_open", "commands without an end on record" },
 	{ STATS_CLEANUPS, "paddock_cleanups_pending", "Runs whose release is not confirmed" },
 	{ STATS_INSTANCES, "paddock_instances_owned", "sandboxes in the ledger" },
+	{ STATS_READY, "paddock_sandboxes_ready", "users' own sandboxes that run" },
+	{ STATS_MOVING, "paddock_sandboxes_moving", "users' own sandboxes that are being made, woken, paused or replaced" },
+	{ STATS_RETIRED, "paddock_instances_retired", "users' instances whose destruction is not confirmed" },
+	{ STATS_QUARANTINED, "paddock_instances_quarantined", "of these, those that somebody has to look at" },
 };
 
 int health_metrics(struct domain *d, struct buf *b, err_t **err)
