@@ -1,0 +1,23 @@
+# The scripted provider, and the suite that every provider passes: docs/providers.md.
+SCRIPTED_PROVIDER = tests/lib/scripted_provider.c tests/lib/scripted_provider.h tests/lib/scripted_priv.h \
+	tests/lib/scripted_answers.c tests/lib/scripted_exec.c tests/lib/scripted_run.c \
+	tests/lib/scripted_world.c tests/lib/scripted_world.h tests/lib/scripted_rules.c tests/lib/scripted_rules.h \
+	tests/lib/scripted_plan.c tests/lib/scripted_plan.h
+
+# The executor over it; answers to every backend's name.
+noinst_PROGRAMS += tests/lib/paddock-executor-scripted
+tests_lib_paddock_executor_scripted_SOURCES = src/executor/main.c tests/lib/scripted_find.c $(SCRIPTED_PROVIDER)
+tests_lib_paddock_executor_scripted_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/lib
+tests_lib_paddock_executor_scripted_LDADD = $(EXECUTOR_LDADD)
+
+dist_check_SCRIPTS += tests/unit/test_provider_control
+EXTRA_DIST += tests/integration/test_provider_conformance.py tests/lib/scripted_truth.py
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_provider
+tests_unit_test_provider_SOURCES = tests/unit/test_provider.c tests/lib/provider_bench.c tests/lib/provider_bench.h \
+	tests/lib/provider_careful.c tests/lib/provider_careful.h tests/lib/provider_commands.c tests/lib/provider_words.c tests/lib/provider_words.h \
+	$(SCRIPTED_PROVIDER)
+tests_unit_test_provider_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
+tests_unit_test_provider_LDADD = $(PROVIDER_TEST_LDADD)
+TESTS += tests/unit/test_provider_control
+endif
