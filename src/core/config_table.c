@@ -101,6 +101,7 @@ const struct config_opt config_table[] = {
 	MS("sandbox", "idle_timeout_ms", "300000", SECOND, 365 * DAY, "SANDBOX_IDLE_TIMEOUT_MS", API, "idle time after which a user's sandbox is paused"),
 	MS("sandbox", "keepalive_ms", "30000", 100, DAY, NULL, API, "how often a sandbox is kept alive while a Run is active"),
 	MS("sandbox", "stale_ms", "25000", 100, HOUR, NULL, API, "no progress for so long: the executor is asked what became of an operation"),
+	INT("sandbox", "quarantine_tries", "5", 1, 1000, EXE | API, "failed removals after which a sandbox is quarantined and no longer in the way of a new one"),
 
 	MS("janitor", "interval_ms", "500", 50, HOUR, NULL, API, "pause between two rounds"),
 	INT("janitor", "batch", "100", 1, 10000, API, "rows taken in one step"),

@@ -422,8 +422,26 @@ void command_instance_over(struct command *c, enum instance_state s)
 		finish_killed(c, ran);
 	else if (c->st.handed_ms)
 		finish_lost(c);
+	else if (s == INSTANCE_IS_LOST && instances_persistent(c->cs->instances))
+		finish_not_started(c, START_SANDBOX_NOT_FOUND);
 	else
 		finish_not_started(c, START_INSTANCE_FAILED);
+}
+
+void command_instance_paused(struct command *c)
+{
+	if (c->live->ending)
+		return;
+	if (c->st.handed_ms)
+		command_instance_over(c, INSTANCE_IS_PAUSED);
+	else if (!c->live->spec)
+		finish_not_started(c, START_EXECUTOR_RESTARTED);
+}
+
+void command_wake_failed(struct command *c)
+{
+	if (!c->live->ending && c->st.handed_ms == 0)
+		finish_not_started(c, START_WAKE_FAILED);
 }
 
 int command_kill(struct command *c, enum reason why, err_t **err)

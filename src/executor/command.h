@@ -60,6 +60,8 @@ void command_started(struct command *c, const struct exec_started *s, int out_fd
 void command_exited(struct command *c, const struct exec_exited *e);
 void command_connected(struct command *c);                              /* the agent's connection is ready */
 void command_instance_over(struct command *c, enum instance_state s);   /* failed, lost or gone */
+void command_instance_paused(struct command *c);                        /* what ran is lost, what waits goes on waiting */
+void command_wake_failed(struct command *c);
 int command_kill(struct command *c, enum reason why, err_t **err);
 int command_signal(struct command *c, int signo, err_t **err);
 

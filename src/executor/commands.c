@@ -138,6 +138,30 @@ unsigned commands_open(struct commands *cs, const char *iid)
 	return n;
 }
 
+unsigned commands_open_in(struct commands *cs, const char *iid, const char *scope)
+{
+	unsigned n = 0;
+
+	list_for_each(p, &cs->open) {
+		const struct command *c = list_entry(p, struct live, node)->c;
+
+		n += !c->ended && str_eq(c->st.instance, iid) && str_eq(c->st.scope, scope);
+	}
+	return n;
+}
+
+/* True when a command waits for that instance. */
+static bool commands_queued(const struct commands *cs, const char *iid)
+{
+	list_for_each(p, &cs->open) {
+		const struct live *v = list_entry(p, struct live, node);
+
+		if (!v->ending && v->c->st.handed_ms == 0 && str_eq(v->c->st.instance, iid))
+			return true;
+	}
+	return false;
+}
+
 const struct commands_limits *commands_limits(const struct commands *cs)
 {
 	return &cs->limits;
@@ -161,6 +185,26 @@ static void on_connected(struct command *c, enum instance_state s)
 	command_connected(c);
 }
 
+static void on_paused(struct command *c, enum instance_state s)
+{
+	(void)s;
+	command_instance_paused(c);
+}
+
+static void on_wake_failed(struct command *c, enum instance_state s)
+{
+	(void)s;
+	command_wake_failed(c);
+}
+
+/* What waits wakes it. What ran there runs no more. */
+static void paused(struct commands *cs, struct instance *i)
+{
+	for_instance(cs, instance_id(i), on_paused, INSTANCE_IS_PAUSED);
+	if (commands_queued(cs, instance_id(i)))
+		(void)instances_wake(cs->instances, i, NULL);
+}
+
 /* What never reached the agent will not: its end need not wait for the destruction. */
 static void on_destroying(struct command *c, enum instance_state s)
 {
@@ -179,10 +223,20 @@ void commands_instance_changed(struct commands *cs, struct instance *i)
 	case INSTANCE_DESTROYING:
 		for_instance(cs, instance_id(i), on_destroying, INSTANCE_IS_GONE);
 		break;
+	case INSTANCE_IS_PAUSED:
+		paused(cs, i);
+		break;
 	case INSTANCE_CREATING:
 	case INSTANCE_IS_READY:
+	case INSTANCE_PAUSING:
+	case INSTANCE_WAKING:
 		break;
 	}
+}
+
+void commands_instance_wake_failed(struct commands *cs, struct instance *i)
+{
+	for_instance(cs, instance_id(i), on_wake_failed, INSTANCE_IS_PAUSED);
 }
 
 void commands_instance_connected(struct commands *cs, struct instance *i)
@@ -190,15 +244,23 @@ void commands_instance_connected(struct commands *cs, struct instance *i)
 	for_instance(cs, instance_id(i), on_connected, INSTANCE_IS_READY);
 }
 
-void commands_attach(struct commands *cs, struct instances *is)
+static bool is_asleep(const struct instance *i)
+{
+	return instance_state(i) == INSTANCE_PAUSING || instance_state(i) == INSTANCE_IS_PAUSED || instance_state(i) == INSTANCE_WAKING;
+}
+
+void commands_attach(struct commands *cs, struct instances *is, const struct scopes *s)
 {
 	cs->instances = is;
+	cs->scopes = s;
 	list_for_each_safe(p, next, &cs->open) {
 		struct live *v = list_entry(p, struct live, node);
 		struct instance *i = instances_find(is, v->c->st.instance);
 
 		if (!i)
 			command_instance_over(v->c, INSTANCE_IS_LOST);
+		else if (is_asleep(i))
+			command_instance_paused(v->c);   /* an instance is not woken for what can not run any more */
 		else
 			commands_instance_changed(cs, i);
 	}

@@ -17,6 +17,7 @@
 
 struct commands;
 struct command;
+struct scopes;
 
 struct commands_limits {
 	uint64_t output_limit;     /* bytes of both streams; 0: none */
@@ -32,16 +33,19 @@ enum command_phase { COMMAND_UNKNOWN, COMMAND_PENDING, COMMAND_RUNNING, COMMAND_
 struct commands *commands_new(struct loop *l, struct journal *j, struct reports *r, const struct commands_limits *lim, err_t **err);
 void commands_free(struct commands *cs);
 /* Once, when the instances are open: ends the commands whose instance is not there any more. */
-void commands_attach(struct commands *cs, struct instances *is);
+void commands_attach(struct commands *cs, struct instances *is, const struct scopes *s);
 
 /* Takes a command on and starts it when its instance is ready. *ret_new tells whether it was new. Takes over s. Errors: ERR_GONE instance_gone, ERR_NOT_FOUND
- * instance_not_found, ERR_LIMIT too_many_commands or too_many_instances, ERR_TOO_LARGE stdin_too_large, ERR_INVALID, ERR_NO_SPACE. */
+ * instance_not_found, ERR_GONE scope_gone, ERR_LIMIT too_many_commands or too_many_instances, ERR_TOO_LARGE stdin_too_large, ERR_INVALID, ERR_NO_SPACE. */
 int commands_put(struct commands *cs, const char *cid, struct spec *s, bool *ret_new, err_t **err);
 
 enum command_phase commands_phase(struct commands *cs, const char *cid);
-/* ERR_CONFLICT not_running, ERR_NOT_FOUND. */
-int commands_kill(struct commands *cs, const char *cid, enum reason why, err_t **err);
-int commands_signal(struct commands *cs, const char *cid, int signo, err_t **err);
+/* iid: the instance that the caller means, or NULL. ERR_CONFLICT not_running, other_instance; ERR_NOT_FOUND. */
+int commands_kill(struct commands *cs, const char *cid, const char *iid, enum reason why, err_t **err);
+int commands_signal(struct commands *cs, const char *cid, const char *iid, int signo, err_t **err);
+/* Kills what is open of that scope in that instance. */
+void commands_scope_end(struct commands *cs, const char *iid, const char *scope, enum reason why);
+unsigned commands_open_in(struct commands *cs, const char *iid, const char *scope);   /* how many have not ended there */
 int commands_stdin(struct commands *cs, const char *cid, const void *p, size_t n, bool eof, err_t **err);
 uint64_t commands_stdin_received(struct commands *cs, const char *cid);
 /* The end was taken in: the entry goes to its retention. An outdated version is ignored. */
@@ -54,6 +58,7 @@ int commands_facts(struct commands *cs, const char *cid, struct steps *ret, char
 
 /* From the instances. */
 void commands_instance_changed(struct commands *cs, struct instance *i);
+void commands_instance_wake_failed(struct commands *cs, struct instance *i);
 void commands_instance_connected(struct commands *cs, struct instance *i);
 void commands_started(struct commands *cs, const char *iid, const char *cid, const struct exec_started *s, int out_fd, int err_fd);
 void commands_exited(struct commands *cs, const char *iid, const char *cid, const struct exec_exited *e);

@@ -32,16 +32,37 @@ static struct command *find_open(struct commands *cs, const char *cid, err_t **e
 	return NULL;
 }
 
-int commands_kill(struct commands *cs, const char *cid, enum reason why, err_t **err)
+/* The same, when it is of the instance that is meant. */
+static struct command *find_open_of(struct commands *cs, const char *cid, const char *iid, err_t **err)
 {
 	struct command *c = find_open(cs, cid, err);
+
+	if (!c || !iid || str_eq(c->st.instance, iid))
+		return c;
+	err_set(err, ERR_CONFLICT, "other_instance", "the command is of instance %s", c->st.instance);
+	return NULL;
+}
+
+int commands_kill(struct commands *cs, const char *cid, const char *iid, enum reason why, err_t **err)
+{
+	struct command *c = find_open_of(cs, cid, iid, err);
 
 	return c ? command_kill(c, why, err) : -1;
 }
 
-int commands_signal(struct commands *cs, const char *cid, int signo, err_t **err)
+void commands_scope_end(struct commands *cs, const char *iid, const char *scope, enum reason why)
 {
-	struct command *c = find_open(cs, cid, err);
+	list_for_each_safe(p, next, &cs->open) {
+		struct live *v = list_entry(p, struct live, node);
+
+		if (!v->ending && str_eq(v->c->st.instance, iid) && str_eq(v->c->st.scope, scope))
+			(void)command_kill(v->c, why, NULL);
+	}
+}
+
+int commands_signal(struct commands *cs, const char *cid, const char *iid, int signo, err_t **err)
+{
+	struct command *c = find_open_of(cs, cid, iid, err);
 
 	return c ? command_signal(c, signo, err) : -1;
 }

@@ -10,6 +10,7 @@ struct commands {
 	struct journal *journal;
 	struct reports *reports;
 	struct instances *instances;   /* NULL until commands_attach() */
+	const struct scopes *scopes;
 	struct commands_limits limits;
 	struct idmap map;
 	struct list open;              /* live.node */

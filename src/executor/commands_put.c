@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "core/crypto.h"
 #include "executor/commands_priv.h"
+#include "executor/scopes.h"
 
 #define RECORD_KEPT 4096   /* a larger record is not held in memory */
 
@@ -18,7 +19,7 @@ static int ensure_instance(struct commands *cs, const struct spec *s, err_t **er
 	if (!i && !s->workspace)
 		return err_set(err, ERR_NOT_FOUND, "instance_not_found", "instance %s is not known", s->instance);
 	if (!i)
-		return instances_ensure(cs->instances, s->instance, s->workspace, &i, err);
+		return instances_ensure(cs->instances, s->instance, s->workspace, s->replaces, &i, err);
 	if (instance_state(i) == INSTANCE_IS_GONE || instance_state(i) == INSTANCE_DESTROYING)
 		return err_set(err, ERR_GONE, "instance_gone", "instance %s was destroyed", s->instance);
 	return 0;
@@ -40,6 +41,7 @@ static void steps_from(const struct commands *cs, const char *cid, const struct 
 	*ret = (struct steps){ .timeout_ms = s->timeout_ms, .timer = s->timer, .accepted_ms = clock_wall_ms(), .caps = cs->limits.caps };
 	(void)str_copy(ret->cid, sizeof ret->cid, cid);
 	(void)str_copy(ret->instance, sizeof ret->instance, s->instance);
+	(void)str_copy(ret->scope, sizeof ret->scope, s->scope);
 	if (s->record && json_get_str(s->record, "run_id", false, &run, NULL) == 0 && run)
 		(void)str_copy(ret->run_id, sizeof ret->run_id, run);
 	ret->stdin_open = s->stdin_text || s->keep_stdin;
@@ -117,6 +119,19 @@ static struct command *create(struct commands *cs, struct spec *s, struct entry 
 	return c;
 }
 
+/* Starts it now when its instance is ready; else it waits, and wakes one that sleeps. */
+static void start_or_queue(struct commands *cs, struct command *c, struct instance *i)
+{
+	enum instance_state is = i ? instance_state(i) : INSTANCE_CREATING;
+
+	if (is == INSTANCE_IS_FAILED || is == INSTANCE_IS_LOST)
+		command_instance_over(c, is);
+	else if (is == INSTANCE_IS_READY)
+		command_start(c);
+	else if (i && instances_wake(cs->instances, i, NULL) < 0)
+		command_wake_failed(c);
+}
+
 static int take_on(struct commands *cs, const char *cid, struct spec *s, err_t **err)
 {
 	struct instance *i = instances_find(cs->instances, s->instance);
@@ -130,10 +145,7 @@ static int take_on(struct commands *cs, const char *cid, struct spec *s, err_t *
 	c = create(cs, s, &e, err);
 	if (!c)
 		return -1;
-	if (is == INSTANCE_IS_FAILED || is == INSTANCE_IS_LOST)
-		command_instance_over(c, INSTANCE_IS_FAILED);
-	else
-		command_start(c);
+	start_or_queue(cs, c, i);
 	return 0;
 }
 
@@ -143,6 +155,10 @@ int commands_put(struct commands *cs, const char *cid, struct spec *s, bool *ret
 	if (commands_find(cs, cid) || journal_acked(cs->journal, cid)) {
 		spec_free(s);
 		return 0;
+	}
+	if (scopes_over(cs->scopes, s->scope)) {
+		spec_free(s);
+		return err_set(err, ERR_GONE, "scope_gone", "the scope was ended");
 	}
 	if (check_limits(cs, s, err) < 0 || journal_room(cs->journal, err) < 0 || ensure_instance(cs, s, err) < 0) {
 		spec_free(s);

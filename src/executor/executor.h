@@ -9,7 +9,10 @@
 #include "executor/instances.h"
 #include "executor/journal.h"
 #include "executor/report.h"
+#include "executor/scopes.h"
 #include "executor/ticket.h"
+
+struct listing;
 
 struct executor {
 	struct loop *loop;
@@ -18,9 +21,11 @@ struct executor {
 	struct reports *reports;
 	struct commands *commands;
 	struct instances *instances;
+	struct scopes *scopes;
 	struct tickets *tickets;
 	struct http *http;
-	struct list instance_watches;   /* told at every change of an instance */
+	struct list instance_watches;   /* told at every change of an instance, and at every answer to a keepalive */
+	struct listing *listing;        /* what the provider listed (res_provider.c) */
 	int64_t started_ms;             /* boot time */
 	int64_t lag_max_us;             /* the loop's longest delay of a timer since the last /metrics */
 };

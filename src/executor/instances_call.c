@@ -36,6 +36,38 @@ static void add_time(json_t *o, const char *key, int64_t wall_ms)
 	json_add_str(o, key, wall_ms ? text : NULL);
 }
 
+bool instance_stuck(const struct instance *i)
+{
+	return i->r.state == INSTANCE_DESTROYING && i->r.destroy_failures >= i->is->quarantine_tries;
+}
+
+struct instance_keeps instance_keeps(const struct instance *i)
+{
+	return (struct instance_keeps){ .kept = i->kept, .refused = i->keep_refused, .err = i->keep_err };
+}
+
+static void add_age(json_t *o, const char *key, int64_t boot_ms)
+{
+	if (boot_ms)
+		json_add_i64(o, key, clock_boot_ms() - boot_ms);
+	else
+		json_add_null(o, key);
+}
+
+static void add_life(json_t *o, const struct instance *i)
+{
+	if (i == &i->is->picture)
+		json_add_null(o, "running_ms");   /* it was told before; now only the id is known */
+	else
+		json_add_i64(o, "running_ms", meter_total(i->is->meter, &i->r.meter));
+	add_age(o, "state_ms", i->r.since_ms);
+	add_age(o, "kept_ms", i->r.kept_ms);
+	json_add_str(o, "ref", i->ref);
+	json_add_str(o, "waits_for", i->r.waits_for[0] ? i->r.waits_for : NULL);
+	json_add_i64(o, "destroy_failures", i->r.destroy_failures);
+	json_add_bool(o, "stuck", instance_stuck(i));
+}
+
 json_t *instance_json(const struct instance *i, unsigned commands)
 {
 	json_t *o = json_object_new_object(), *error = NULL;
@@ -53,6 +85,7 @@ json_t *instance_json(const struct instance *i, unsigned commands)
 	json_add(o, "error", error);
 	json_add_str(o, "limits", i->r.enforced ? "enforced" : "nominal");
 	json_add_i64(o, "commands", commands);
+	add_life(o, i);
 	return o;
 }
 
@@ -102,6 +135,18 @@ int instances_exec_signal(struct instances *is, const char *iid, const struct ex
 int instances_exec_kill(struct instances *is, const char *iid, const struct exec_ref *x, err_t **err)
 {
 	return must_be_ready(is, iid, err) < 0 ? -1 : is->ops->exec_kill(is->provider, iid, x, err);
+}
+
+/* --- what is the provider's alone --- */
+
+int instances_list(struct instances *is, err_t **err)
+{
+	return is->ops->list(is->provider, err);
+}
+
+int instances_scope_end(struct instances *is, const char *iid, const char *scope, err_t **err)
+{
+	return is->ops->scope_end(is->provider, iid, scope, err);
 }
 
 char *instances_health(struct instances *is)

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += libexecutor.a
 libexecutor_a_SOURCES = \
 	src/executor/archive.c src/executor/archive.h \
+	src/executor/boot.c src/executor/boot.h \
 	src/executor/command.c src/executor/command.h \
 	src/executor/command_json.c src/executor/command_json.h \
 	src/executor/commands.c src/executor/commands.h src/executor/commands_priv.h \
@@ -13,10 +14,13 @@ libexecutor_a_SOURCES = \
 	src/executor/gate.c src/executor/gate.h \
 	src/executor/http.c src/executor/http_answer.c src/executor/http_stream.c src/executor/http.h src/executor/http_priv.h \
 	src/executor/idmap.c src/executor/idmap.h \
-	src/executor/instances.c src/executor/instances.h src/executor/instances_priv.h src/executor/instances_call.c \
+	src/executor/instances.c src/executor/instances.h src/executor/instances_priv.h src/executor/instances_again.c \
+	src/executor/instances_call.c src/executor/instances_event.c src/executor/instances_life.c src/executor/instances_pause.c \
+	src/executor/instances_meter.c src/executor/instances_meter.h \
 	src/executor/instances_store.c src/executor/instances_store.h \
 	src/executor/journal.c src/executor/journal.h \
 	src/executor/journal_index.c src/executor/journal_index.h \
+	src/executor/listing.c src/executor/listing.h \
 	src/executor/lock.c src/executor/lock.h \
 	src/executor/outcome.c src/executor/outcome.h \
 	src/executor/output.c src/executor/output.h \
@@ -25,8 +29,11 @@ libexecutor_a_SOURCES = \
 	src/executor/reader.c src/executor/reader.h \
 	src/executor/report.c src/executor/report.h \
 	src/executor/res.h src/executor/res_commands.c src/executor/res_health.c \
-	src/executor/res_instances.c src/executor/res_reports.c \
+	src/executor/res_instances.c src/executor/res_instances.h src/executor/res_instances_life.c \
+	src/executor/res_provider.c src/executor/res_reports.c src/executor/res_scopes.c \
+	src/executor/res_wait.c src/executor/res_wait.h \
 	src/executor/routes.c \
+	src/executor/scopes.c src/executor/scopes.h \
 	src/executor/slots.c src/executor/slots.h \
 	src/executor/space.c src/executor/space.h \
 	src/executor/spec.c src/executor/spec.h \
@@ -51,7 +58,8 @@ EXTRA_DIST += tests/integration/test_executor.py tests/integration/test_executor
 
 if HAVE_CMOCKA
 UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \
-	tests/unit/test_archive tests/unit/test_tombs
+	tests/unit/test_archive tests/unit/test_tombs \
+	tests/unit/test_instances_life tests/unit/test_instances_meter tests/unit/test_instances_pause
 check_PROGRAMS += $(UNIT_EXECUTOR_TESTS)
 UNIT_EXECUTOR_LDADD = $(EXECUTOR_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_journal_index_LDADD = $(UNIT_EXECUTOR_LDADD)
@@ -60,6 +68,16 @@ tests_unit_test_steps_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_event_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_archive_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_tombs_LDADD = $(UNIT_EXECUTOR_LDADD)
+INSTANCES_KIT = tests/lib/instances_kit.c tests/lib/instances_kit.h
+tests_unit_test_instances_life_SOURCES = tests/unit/test_instances_life.c $(INSTANCES_KIT)
+tests_unit_test_instances_life_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
+tests_unit_test_instances_life_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_instances_meter_SOURCES = tests/unit/test_instances_meter.c $(INSTANCES_KIT)
+tests_unit_test_instances_meter_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
+tests_unit_test_instances_meter_LDADD = $(UNIT_EXECUTOR_LDADD)
+tests_unit_test_instances_pause_SOURCES = tests/unit/test_instances_pause.c $(INSTANCES_KIT)
+tests_unit_test_instances_pause_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
+tests_unit_test_instances_pause_LDADD = $(UNIT_EXECUTOR_LDADD)
 endif
 
 EXTRA_DIST += tests/fuzz/seeds/steps tests/fuzz/seeds/index

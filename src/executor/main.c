@@ -17,6 +17,7 @@
 #include "core/crypto.h"
 #include "core/unixsock.h"
 #include "executor/executor.h"
+#include "executor/listing.h"
 #include "executor/lock.h"
 
 #define BACKLOG 4096
@@ -65,13 +66,38 @@ static void on_changed(void *arg, struct instance *i)
 	struct executor *x = arg;
 
 	commands_instance_changed(x->commands, i);   /* first: the ends of its commands are reported before its own */
+	scopes_instance_changed(x->scopes, i);
 	reports_instance(x->reports, instance_id(i), instance_version(i));
 	watch_tell(&x->instance_watches);
 }
 
 static void on_connected(void *arg, struct instance *i)
 {
-	commands_instance_connected(((struct executor *)arg)->commands, i);
+	struct executor *x = arg;
+
+	commands_instance_connected(x->commands, i);
+	scopes_instance_connected(x->scopes, i);
+}
+
+static void on_wake_failed(void *arg, struct instance *i)
+{
+	commands_instance_wake_failed(((struct executor *)arg)->commands, i);
+}
+
+static void on_kept(void *arg, struct instance *i)
+{
+	(void)i;
+	watch_tell(&((struct executor *)arg)->instance_watches);
+}
+
+static void on_scope_ended(void *arg, const char *iid, const char *scope, const err_t *err)
+{
+	scopes_answered(((struct executor *)arg)->scopes, iid, scope, err);
+}
+
+static void on_listed(void *arg, const struct listed *items, size_t n, bool complete, const err_t *err)
+{
+	listing_set(((struct executor *)arg)->listing, items, n, complete, err);
 }
 
 static void on_started(void *arg, const char *iid, const char *cid, const struct exec_started *s, int out_fd, int err_fd)
@@ -90,7 +116,8 @@ static void on_stdin_taken(void *arg, const char *iid, const char *cid, uint64_t
 }
 
 static const struct instances_events instances_events = {
-	.changed = on_changed, .connected = on_connected, .started = on_started, .exited = on_exited, .stdin_taken = on_stdin_taken,
+	.changed = on_changed, .connected = on_connected, .wake_failed = on_wake_failed, .kept = on_kept, .started = on_started, .exited = on_exited,
+	.stdin_taken = on_stdin_taken, .scope_ended = on_scope_ended, .listed = on_listed,
 };
 
 static bool instance_gone(void *arg, const char *iid)
@@ -193,10 +220,13 @@ static int open_parts(struct executor *x, int state_fd, err_t **err)
 
 	if (!(x->reports = reports_new(x->loop, err)) || !(x->tickets = tickets_new(config_int(x->config, "executor.ticket_ms"), err)) ||
 	    !(x->journal = journal_open(x->loop, state_fd, &keep, err)) ||
+	    !(x->listing = listing_new(err)) ||
 	    !(x->commands = commands_new(x->loop, x->journal, x->reports, &limits, err)) ||
+	    !(x->scopes = scopes_open(x->loop, state_fd, config_int(x->config, "executor.tombstone_ms"), err)) ||
 	    !(x->instances = instances_open(x->loop, x->config, state_fd, &instances_events, x, err)))
 		return -1;
-	commands_attach(x->commands, x->instances);
+	commands_attach(x->commands, x->instances, x->scopes);
+	scopes_attach(x->scopes, x->instances, x->commands);
 	instances_each(x->instances, report_unacked, x);
 	return http_start(x, err);
 }
@@ -205,6 +235,8 @@ static int open_parts(struct executor *x, int state_fd, err_t **err)
 static void close_parts(struct executor *x)
 {
 	http_free(x->http);
+	scopes_close(x->scopes);
+	listing_free(x->listing);
 	commands_free(x->commands);
 	instances_close(x->instances);
 	journal_free(x->journal);

@@ -39,6 +39,8 @@ static const struct {
 	[START_NO_PROCESS] = { "too_many_processes", "the sandbox has no room for another process: end some of its processes, or the Run", 429 },
 	[START_INSTANCE_FAILED] = { "instance_failed", "the sandbox did not become ready", 503 },
 	[START_EXECUTOR_RESTARTED] = { "executor_restarted", "the executor was restarted before the command was handed over; nothing was started", 503 },
+	[START_WAKE_FAILED] = { "wake_failed", "the sandbox could not be woken; nothing was started", 503 },
+	[START_SANDBOX_NOT_FOUND] = { "sandbox_not_found", "the sandbox is no more; nothing was started", 409 },
 };
 
 #define N_REASONS (sizeof reason_names / sizeof *reason_names)

@@ -30,6 +30,8 @@ enum start_error {
 	START_NO_PROCESS,
 	START_INSTANCE_FAILED,
 	START_EXECUTOR_RESTARTED,
+	START_WAKE_FAILED,
+	START_SANDBOX_NOT_FOUND,
 };
 
 /* Whose time was over: what the command was given, what its stage had left, or the Run's. */

@@ -18,6 +18,11 @@ void res_ticket_get(struct executor *x, struct request *r);
 void res_instance_put(struct executor *x, struct request *r);
 void res_instance_get(struct executor *x, struct request *r);
 void res_instance_delete(struct executor *x, struct request *r);
+void res_instance_pause(struct executor *x, struct request *r);
+void res_instance_wake(struct executor *x, struct request *r);
+void res_instance_keepalive(struct executor *x, struct request *r);
+void res_scope_delete(struct executor *x, struct request *r);
+void res_provider_instances(struct executor *x, struct request *r);
 void res_instances_get(struct executor *x, struct request *r);
 
 void res_reports_get(struct executor *x, struct request *r);

@@ -9,6 +9,7 @@
 #include "executor/command_json.h"
 #include "executor/executor.h"
 #include "executor/res.h"
+#include "executor/res_wait.h"
 #include "executor/view.h"
 
 #define COMMAND_TEXT_MAX (128u << 20)
@@ -53,18 +54,21 @@ static const char *command_id(struct request *r)
 
 /* --- PUT --- */
 
-/* {"command":{...}}, or {"ticket":"..."}: who asked for a ticket looks at the command through it */
-static void answer_put(struct executor *x, struct request *r, const char *cid, int status, const char *ticket)
+/* {"command":{...}}, or {"ticket":"..."}: who asked for a ticket looks at the command through it, unless it waited for the start */
+static void answer_put(struct executor *x, struct request *r, const char *cid, int status, const char *ticket, bool waited)
 {
 	struct buf b = BUF_INIT(COMMAND_TEXT_MAX);
 	cleanup_err err_t *e = NULL;
 
-	if (*ticket) {
+	if (*ticket && !waited) {
 		buf_addf(&b, "{\"ticket\":\"%s\"}\n", ticket);
 		http_answer_buf(r, status, "application/json", &b);
 		return;
 	}
-	buf_adds(&b, "{\"command\":");
+	buf_addc(&b, '{');
+	if (*ticket)
+		buf_addf(&b, "\"ticket\":\"%s\",", ticket);
+	buf_adds(&b, "\"command\":");
 	if (executor_command(x, cid, false, &b, &e) < 0) {
 		buf_free(&b);
 		http_answer_err(r, e);
@@ -72,6 +76,54 @@ static void answer_put(struct executor *x, struct request *r, const char *cid, i
 	}
 	buf_adds(&b, "}\n");
 	http_answer_buf(r, status, "application/json", &b);
+}
+
+/* The answer to a PUT, held until the command has started or ended. */
+struct start_wait {
+	struct res_wait wait;      /* first */
+	struct output *o;          /* whose watches tell of both */
+	int status;
+	char cid[ID_SIZE], ticket[TICKET_SIZE];
+};
+
+static void start_answer_or_wait(struct executor *x, struct request *r)
+{
+	struct start_wait *w = request_state(r);
+
+	if (commands_phase(x->commands, w->cid) != COMMAND_PENDING || !res_wait_more(r, start_answer_or_wait))
+		answer_put(x, r, w->cid, w->status, w->ticket, true);
+}
+
+static void start_wait_free(void *state)
+{
+	struct start_wait *w = state;
+
+	list_del(&w->wait.watch.node);
+	output_unref(w->o);
+	free(w);
+}
+
+static void wait_for_start(struct executor *x, struct request *r, const char *cid, int status, const char *ticket, int64_t ms)
+{
+	cleanup_err err_t *e = NULL;
+	struct output *o = commands_output(x->commands, cid, &e);
+	struct start_wait *w;
+
+	if (!o) {
+		http_answer_err(r, e);
+		return;
+	}
+	w = res_wait_new(r, output_watches(o), ms, sizeof *w);
+	if (!w) {
+		output_unref(o);
+		return;
+	}
+	request_set_state(r, w, start_wait_free);
+	w->o = o;
+	w->status = status;
+	(void)str_copy(w->cid, sizeof w->cid, cid);
+	(void)str_copy(w->ticket, sizeof w->ticket, ticket);
+	start_answer_or_wait(x, r);
 }
 
 void res_command_put(struct executor *x, struct request *r)
@@ -83,8 +135,9 @@ void res_command_put(struct executor *x, struct request *r)
 	struct view_spec view = { 0 };
 	struct spec *s;
 	bool is_new;
+	int64_t wait_ms;
 
-	if (!body)
+	if (!body || request_query_i64(r, "wait_start_ms", 0, RES_WAIT_MAX_MS, &wait_ms) < 0)
 		return;
 	s = spec_new(body, &e);
 	if (s)
@@ -92,8 +145,10 @@ void res_command_put(struct executor *x, struct request *r)
 	if (!s || commands_put(x->commands, cid, s, &is_new, &e) < 0 ||
 	    (view.kind && tickets_make(x->tickets, cid, &view, ticket, &e) < 0))
 		http_answer_err(r, e);
+	else if (wait_ms > 0)
+		wait_for_start(x, r, cid, is_new ? 201 : 200, ticket, wait_ms);
 	else
-		answer_put(x, r, cid, is_new ? 201 : 200, ticket);
+		answer_put(x, r, cid, is_new ? 201 : 200, ticket, false);
 }
 
 /* --- GET, query --- */
@@ -264,8 +319,8 @@ static int signal_of(const json_t *v)
 
 void res_command_signal(struct executor *x, struct request *r)
 {
-	static const char *const keys[] = { "signal", NULL };
-	const char *cid = command_id(r);
+	static const char *const keys[] = { "signal", "instance", NULL };
+	const char *cid = command_id(r), *iid = NULL;
 	cleanup_json json_t *body = cid ? request_json(r) : NULL;
 	cleanup_err err_t *e = NULL;
 	json_t *v = NULL;
@@ -273,14 +328,14 @@ void res_command_signal(struct executor *x, struct request *r)
 
 	if (!body)
 		return;
-	if (json_only_keys(body, keys, &e) < 0) {
+	if (json_only_keys(body, keys, &e) < 0 || json_get_str(body, "instance", false, &iid, &e) < 0) {
 		http_answer_err(r, e);
 		return;
 	}
 	signo = json_object_object_get_ex(body, "signal", &v) ? signal_of(v) : -1;
 	if (signo < 0)
 		http_answer_problem(r, 422, "bad_signal", "signal: a name like TERM or a number from 1 to 64");
-	else if (commands_signal(x->commands, cid, signo, &e) < 0)
+	else if (commands_signal(x->commands, cid, iid, signo, &e) < 0)
 		http_answer_err(r, e);
 	else
 		http_answer_empty(r, 202);
@@ -288,8 +343,8 @@ void res_command_signal(struct executor *x, struct request *r)
 
 void res_command_kill(struct executor *x, struct request *r)
 {
-	static const char *const keys[] = { "reason", NULL };
-	const char *cid = command_id(r), *reason = "cancelled";
+	static const char *const keys[] = { "reason", "instance", NULL };
+	const char *cid = command_id(r), *reason = "cancelled", *iid = NULL;
 	cleanup_json json_t *body = NULL;
 	cleanup_err err_t *e = NULL;
 	enum reason why;
@@ -298,14 +353,15 @@ void res_command_kill(struct executor *x, struct request *r)
 		return;
 	if (request_body(r)->len > 0 && !(body = request_json(r)))
 		return;
-	if (body && (json_only_keys(body, keys, &e) < 0 || json_get_str(body, "reason", false, &reason, &e) < 0)) {
+	if (body && (json_only_keys(body, keys, &e) < 0 || json_get_str(body, "reason", false, &reason, &e) < 0 ||
+	    json_get_str(body, "instance", false, &iid, &e) < 0)) {
 		http_answer_err(r, e);
 		return;
 	}
 	why = reason_parse(reason);
 	if (why != REASON_CANCELLED && why != REASON_TIMEOUT)
 		http_answer_problem(r, 400, "bad_field", "reason: cancelled or timeout");
-	else if (commands_kill(x->commands, cid, why, &e) < 0)
+	else if (commands_kill(x->commands, cid, iid, why, &e) < 0)
 		http_answer_err(r, e);
 	else
 		http_answer_empty(r, 202);

@@ -3,15 +3,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/str.h"
 #include "executor/executor.h"
 #include "executor/res.h"
-#include "executor/watch.h"
+#include "executor/res_instances.h"
 
-#define WAIT_MAX_MS 30000
-
-static const char *instance_id_of(struct request *r)
+const char *res_instance_id(struct request *r)
 {
 	const char *iid = request_param(r, 0);
 
@@ -21,15 +17,31 @@ static const char *instance_id_of(struct request *r)
 	return NULL;
 }
 
-static void answer_instance(struct executor *x, struct request *r, int status, const struct instance *i)
+bool res_empty_body(struct request *r)
+{
+	static const char *const keys[] = { NULL };
+	cleanup_json json_t *body = request_body(r)->len > 0 ? request_json(r) : NULL;
+	cleanup_err err_t *e = NULL;
+
+	if (request_body(r)->len == 0)
+		return true;
+	if (!body)
+		return false;
+	if (json_only_keys(body, keys, &e) == 0)
+		return true;
+	http_answer_err(r, e);
+	return false;
+}
+
+void res_instance_answer(struct executor *x, struct request *r, int status, const struct instance *i)
 {
 	http_answer_json(r, status, instance_json(i, commands_open(x->commands, instance_id(i))));
 }
 
 void res_instance_put(struct executor *x, struct request *r)
 {
-	static const char *const keys[] = { "workspace", NULL };
-	const char *iid = instance_id_of(r), *workspace = "";
+	static const char *const keys[] = { "workspace", "replaces", NULL };
+	const char *iid = res_instance_id(r), *workspace = "", *replaces = NULL;
 	cleanup_json json_t *body = iid ? request_json(r) : NULL;
 	cleanup_err err_t *e = NULL;
 	struct instance *i = NULL;
@@ -39,21 +51,27 @@ void res_instance_put(struct executor *x, struct request *r)
 		return;
 	known = instances_find(x->instances, iid) != NULL;
 	if (json_only_keys(body, keys, &e) < 0 || json_get_str(body, "workspace", true, &workspace, &e) < 0 ||
-	    instances_ensure(x->instances, iid, workspace, &i, &e) < 0)
+	    json_get_str(body, "replaces", false, &replaces, &e) < 0 || instances_ensure(x->instances, iid, workspace, replaces, &i, &e) < 0)
 		http_answer_err(r, e);
 	else
-		answer_instance(x, r, known ? 200 : 202, i);
+		res_instance_answer(x, r, known ? 200 : 202, i);
 }
 
 void res_instance_get(struct executor *x, struct request *r)
 {
-	const char *iid = instance_id_of(r);
+	const char *iid = res_instance_id(r);
 	struct instance *i = iid ? instances_find(x->instances, iid) : NULL;
+	int64_t lookup;
 
-	if (i)
-		answer_instance(x, r, 200, i);
-	else if (iid)
+	if (!iid || request_query_i64(r, "lookup", 0, 1, &lookup) < 0)
+		return;
+	if (!i) {
 		http_answer_problem(r, 404, "not_found", "the instance was never seen");
+		return;
+	}
+	if (lookup)
+		instances_lookup(x->instances, i);
+	res_instance_answer(x, r, 200, i);
 }
 
 struct listing {
@@ -92,66 +110,4 @@ void res_instances_get(struct executor *x, struct request *r)
 		j = NULL;
 	}
 	http_answer_json(r, 200, j);
-}
-
-/* --- DELETE with a wait --- */
-
-struct gone_wait {
-	struct request *r;
-	struct watch watch;
-	int64_t until_ms;
-};
-
-static void on_change(struct watch *w)
-{
-	request_wake(list_entry(w, struct gone_wait, watch)->r);
-}
-
-static void gone_wait_free(void *state)
-{
-	struct gone_wait *g = state;
-
-	list_del(&g->watch.node);
-	free(g);
-}
-
-static void answer_or_wait(struct executor *x, struct request *r)
-{
-	struct gone_wait *g = request_state(r);
-	struct instance *i = instances_find(x->instances, request_param(r, 0));
-	int64_t left = g ? g->until_ms - clock_boot_ms() : 0;
-
-	if (!i)
-		http_answer_problem(r, 404, "not_found", "the instance was never seen");
-	else if (instance_state(i) == INSTANCE_IS_GONE)
-		answer_instance(x, r, 200, i);
-	else if (left <= 0)
-		answer_instance(x, r, 202, i);
-	else
-		http_wait(r, left, answer_or_wait);
-}
-
-void res_instance_delete(struct executor *x, struct request *r)
-{
-	const char *iid = instance_id_of(r);
-	cleanup_err err_t *e = NULL;
-	struct instance *i = NULL;
-	struct gone_wait *g;
-	int64_t wait_ms;
-
-	if (!iid || request_query_i64(r, "wait_ms", 0, WAIT_MAX_MS, &wait_ms) < 0)
-		return;
-	if (instances_destroy(x->instances, iid, &i, &e) < 0) {
-		http_answer_err(r, e);
-		return;
-	}
-	g = wait_ms > 0 ? calloc(1, sizeof *g) : NULL;
-	if (g) {
-		g->r = r;
-		g->until_ms = clock_boot_ms() + wait_ms;
-		watch_init(&g->watch, on_change);
-		list_add_tail(&x->instance_watches, &g->watch.node);
-		request_set_state(r, g, gone_wait_free);
-	}
-	answer_or_wait(x, r);
 }

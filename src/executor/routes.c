@@ -27,5 +27,10 @@ const struct route executor_routes[] = {
 	{ HTTP_PUT, "/v1/instances/{}", false, SMALL_BYTES, res_instance_put },
 	{ HTTP_GET, "/v1/instances/{}", false, 0, res_instance_get },
 	{ HTTP_DELETE, "/v1/instances/{}", false, 0, res_instance_delete },
+	{ HTTP_POST, "/v1/instances/{}/pause", false, SMALL_BYTES, res_instance_pause },
+	{ HTTP_POST, "/v1/instances/{}/wake", false, SMALL_BYTES, res_instance_wake },
+	{ HTTP_POST, "/v1/instances/{}/keepalive", false, SMALL_BYTES, res_instance_keepalive },
+	{ HTTP_DELETE, "/v1/instances/{}/scopes/{}", false, 0, res_scope_delete },
+	{ HTTP_GET, "/v1/provider/instances", false, 0, res_provider_instances },
 	{ 0 },
 };

@@ -11,9 +11,9 @@
 #define ARGS_MAX 4096
 #define ENV_MAX 1024
 
-static const char *const keys[] = { "instance", "create", "command", "argv", "cwd", "make_cwd", "env", "stdin", "stdin_base64",
+static const char *const keys[] = { "instance", "scope", "kind", "create", "command", "argv", "cwd", "make_cwd", "env", "stdin", "stdin_base64",
 	"keep_stdin", "timeout_ms", "timer", "record", "ticket", NULL };
-static const char *const create_keys[] = { "workspace", NULL };
+static const char *const create_keys[] = { "workspace", "replaces", NULL };
 static const char *const view_keys[] = { "view", "from", "base64", NULL };
 
 static int refuse(err_t **err, const char *detail, const char *why)
@@ -48,7 +48,32 @@ static int parse_create(struct spec *s, err_t **err)
 		return -1;
 	if (!create)
 		return 0;
-	return json_only_keys(create, create_keys, err) < 0 ? -1 : json_get_str(create, "workspace", true, &s->workspace, err);
+	if (json_only_keys(create, create_keys, err) < 0 || json_get_str(create, "workspace", true, &s->workspace, err) < 0)
+		return -1;
+	return json_get_str(create, "replaces", false, &s->replaces, err);
+}
+
+static int parse_kind(struct spec *s, err_t **err)
+{
+	const char *name = "command";
+
+	if (json_get_str(s->body, "kind", false, &name, err) < 0)
+		return -1;
+	s->kind = str_eq(name, "file") ? EXEC_FILE : EXEC_COMMAND;
+	if (s->kind == EXEC_COMMAND && !str_eq(name, "command"))
+		return err_set(err, ERR_INVALID, "bad_field", "kind: command or file");
+	if (s->kind == EXEC_FILE && s->env && json_object_object_length(s->env) > 0)
+		return err_set(err, ERR_INVALID, "bad_field", "env: a file operation has none");
+	return 0;
+}
+
+static int check_ids(struct spec *s, err_t **err)
+{
+	if (!id_valid(s->instance))
+		return err_set(err, ERR_INVALID, "bad_field", "instance: not an id");
+	if (!s->scope)
+		s->scope = s->instance;
+	return id_valid(s->scope) ? 0 : err_set(err, ERR_INVALID, "bad_field", "scope: not an id");
 }
 
 static int check_argv(const struct spec *s, err_t **err)
@@ -127,16 +152,14 @@ static int parse(struct spec *s, err_t **err)
 	const json_t *ticket = NULL, *body = s->body;
 
 	if (json_only_keys(body, keys, err) < 0 || json_get_str(body, "instance", true, &s->instance, err) < 0 ||
-	    parse_create(s, err) < 0 || json_get_str(body, "command", false, &s->command, err) < 0 ||
+	    json_get_str(body, "scope", false, &s->scope, err) < 0 || parse_create(s, err) < 0 || json_get_str(body, "command", false, &s->command, err) < 0 ||
 	    json_get_arr(body, "argv", false, &s->argv, err) < 0 || json_get_str(body, "cwd", false, &s->cwd, err) < 0 ||
 	    json_get_bool(body, "make_cwd", false, &s->make_cwd, err) < 0 || json_get_obj(body, "env", false, &s->env, err) < 0 ||
 	    json_get_bool(body, "keep_stdin", false, &s->keep_stdin, err) < 0 || parse_stdin(s, err) < 0 ||
 	    json_get_i64(body, "timeout_ms", true, 1, SPEC_TIMEOUT_MAX_MS, &s->timeout_ms, err) < 0 || parse_timer(s, err) < 0 ||
 	    json_get_obj(body, "record", false, &s->record, err) < 0 || json_get_obj(body, "ticket", false, &ticket, err) < 0 ||
-	    spec_view(ticket, &s->ticket, err) < 0)
+	    spec_view(ticket, &s->ticket, err) < 0 || parse_kind(s, err) < 0 || check_ids(s, err) < 0)
 		return -1;
-	if (!id_valid(s->instance))
-		return err_set(err, ERR_INVALID, "bad_field", "instance: not an id");
 	return check_argv(s, err) < 0 || check_cwd(s, err) < 0 ? -1 : check_env(s, err);
 }
 
@@ -198,7 +221,7 @@ int spec_exec(const struct spec *s, const char *cid, struct instances *is, bool 
 	cleanup_free char **argv = s->argv ? argv_of(s) : NULL;
 	cleanup_strv char **env = env_of(s);
 	struct exec_spec x = {
-		.exec_id = cid, .scope = s->instance, .kind = EXEC_COMMAND, .argv = argv, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .env = env,
+		.exec_id = cid, .scope = s->scope, .kind = s->kind, .argv = argv, .command = s->command, .cwd = s->cwd, .make_cwd = s->make_cwd, .env = env,
 		.timeout_ms = s->timeout_ms, .stdin_open = stdin_open,
 	};
 

@@ -26,7 +26,10 @@ struct view_spec {
 struct spec {
 	json_t *body;              /* everything below is borrowed from it */
 	const char *instance;
+	const char *scope;         /* the instance when none is named */
+	enum exec_kind kind;
 	const char *workspace;     /* NULL: do not create the instance */
+	const char *replaces;      /* with workspace: what is destroyed first; NULL: nothing */
 	const char *command;       /* NULL when argv is given */
 	const json_t *argv;
 	const char *cwd;

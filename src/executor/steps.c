@@ -67,6 +67,8 @@ static void add_head(struct buf *b, const struct steps *s)
 {
 	buf_addf(b, "{\"v\":1,\"id\":\"%s\",\"instance\":\"%s\",\"run\":", s->cid, s->instance);
 	json_quote(b, s->run_id, strlen(s->run_id));
+	if (s->scope[0] && !str_eq(s->scope, s->instance))
+		buf_addf(b, ",\"scope\":\"%s\"", s->scope);
 	if (timer_name(s->timer))
 		buf_addf(b, ",\"timer\":\"%s\"", timer_name(s->timer));
 	buf_addf(b, ",\"timeout_ms\":%" PRId64 ",\"accepted\":%" PRId64 ",\"stdin\":%s,\"stdin_eof\":%s", s->timeout_ms, s->accepted_ms,
@@ -141,11 +143,11 @@ int steps_end(int fd, struct steps *s, const struct outcome *o, err_t **err)
 static int parse_head(const char *p, size_t n, struct steps *s, err_t **err)
 {
 	cleanup_json json_t *j = json_parse(p, n, LINE_MAX_BYTES, STEPS_DEPTH, err);
-	const char *cid = "", *instance = "", *run = "", *timer = timer_name(TIMER_COMMAND);
+	const char *cid = "", *instance = "", *scope = NULL, *run = "", *timer = timer_name(TIMER_COMMAND);
 	int64_t v = 0, head = 0, tail = 0, records = 0;
 
 	if (!j || json_get_i64(j, "v", true, 1, 1, &v, err) < 0 || json_get_str(j, "id", true, &cid, err) < 0 ||
-	    json_get_str(j, "instance", true, &instance, err) < 0 ||
+	    json_get_str(j, "instance", true, &instance, err) < 0 || json_get_str(j, "scope", false, &scope, err) < 0 ||
 	    json_get_str(j, "run", true, &run, err) < 0 || json_get_i64(j, "timeout_ms", true, 0, INT64_MAX, &s->timeout_ms, err) < 0 ||
 	    json_get_str(j, "timer", false, &timer, err) < 0 ||
 	    json_get_i64(j, "accepted", true, 0, INT64_MAX, &s->accepted_ms, err) < 0 ||
@@ -155,7 +157,9 @@ static int parse_head(const char *p, size_t n, struct steps *s, err_t **err)
 		return -1;
 	s->timer = timer_parse(timer);
 	s->caps = (struct output_caps){ (uint64_t)head, (uint64_t)tail, (uint64_t)records };
-	if (!id_valid(cid) || !id_valid(instance) || str_copy(s->cid, sizeof s->cid, cid) < 0 ||
+	if (!scope)
+		scope = instance;
+	if (!id_valid(cid) || !id_valid(instance) || !id_valid(scope) || str_copy(s->scope, sizeof s->scope, scope) < 0 || str_copy(s->cid, sizeof s->cid, cid) < 0 ||
 	    str_copy(s->instance, sizeof s->instance, instance) < 0 ||
 	    str_copy(s->run_id, sizeof s->run_id, run) < 0)
 		return err_set(err, ERR_INVALID, NULL, "journal log: bad ids");

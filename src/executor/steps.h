@@ -23,6 +23,7 @@
 struct steps {
 	char cid[ID_SIZE];
 	char instance[ID_SIZE];
+	char scope[ID_SIZE];          /* the attempt of a Run that it belongs to; the instance's id when none was named */
 	char run_id[STEPS_RUN_MAX];   /* of the record; "" when it has none */
 	int64_t timeout_ms;
 	enum timer timer;             /* whose time that is */

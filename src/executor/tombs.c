@@ -34,6 +34,7 @@ struct part {
 };
 
 struct tombs {
+	const char *name;
 	int dirfd;
 	int64_t keep_ms;
 	struct list parts;          /* the youngest first */
@@ -164,14 +165,14 @@ static int load(struct tombs *t, struct part *p, const char *name, err_t **err)
 	off_t at = 0;
 
 	if (fd < 0)
-		return err_sys(err, errno, "tombs/%s", name);
+		return err_sys(err, errno, "%s/%s", t->name, name);
 	while ((n = io_pread(fd, lines, sizeof lines, at)) >= LINE_SIZE) {
 		for (ssize_t i = 0; i + LINE_SIZE <= n; i += LINE_SIZE)
 			if (take_line(t, p, lines + i) < 0)
-				return err_set(err, ERR_NO_MEMORY, NULL, "tombs/%s", name);
+				return err_set(err, ERR_NO_MEMORY, NULL, "%s/%s", t->name, name);
 		at += n - n % LINE_SIZE;
 	}
-	return n < 0 ? err_sys(err, errno, "tombs/%s", name) : 0;
+	return n < 0 ? err_sys(err, errno, "%s/%s", t->name, name) : 0;
 }
 
 static int load_all(struct tombs *t, err_t **err)
@@ -181,7 +182,7 @@ static int load_all(struct tombs *t, err_t **err)
 	int64_t start_s;
 
 	if (!d)
-		return err_sys(err, errno, "tombs");
+		return err_sys(err, errno, "%s", t->name);
 	for (struct dirent *e; (e = readdir(d));) {
 		struct part *p;
 
@@ -189,7 +190,7 @@ static int load_all(struct tombs *t, err_t **err)
 			continue;
 		p = part_new(t, start_s);
 		if (!p)
-			return err_set(err, ERR_NO_MEMORY, NULL, "tombs");
+			return err_set(err, ERR_NO_MEMORY, NULL, "%s", t->name);
 		if (load(t, p, e->d_name, err) < 0)
 			return -1;
 	}
@@ -198,22 +199,23 @@ static int load_all(struct tombs *t, err_t **err)
 
 /* --- the set --- */
 
-struct tombs *tombs_open(int state_fd, int64_t keep_ms, err_t **err)
+struct tombs *tombs_open(int state_fd, const char *dir, int64_t keep_ms, err_t **err)
 {
 	struct tombs *t = calloc(1, sizeof *t);
 
 	if (!t) {
-		err_set(err, ERR_NO_MEMORY, NULL, "tombs");
+		err_set(err, ERR_NO_MEMORY, NULL, "%s", dir);
 		return NULL;
 	}
+	t->name = dir;
 	t->keep_ms = keep_ms;
 	list_init(&t->parts);
-	if (mkdirat(state_fd, "tombs", 0700) == 0 || errno == EEXIST)
-		t->dirfd = openat(state_fd, "tombs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mkdirat(state_fd, dir, 0700) == 0 || errno == EEXIST)
+		t->dirfd = openat(state_fd, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	else
 		t->dirfd = -1;
 	if (t->dirfd < 0)
-		(void)err_sys(err, errno, "tombs");
+		(void)err_sys(err, errno, "%s", dir);
 	if (t->dirfd >= 0 && load_all(t, err) == 0)
 		return t;
 	tombs_free(t);
@@ -255,11 +257,11 @@ static int write_line(struct tombs *t, const struct part *p, const char *id, int
 	name_of(name, p);
 	cleanup_close int fd = openat(t->dirfd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(err, errno, "tombs/%s", name);
+		return err_sys(err, errno, "%s/%s", t->name, name);
 	if (str_fmt(line, sizeof line, "%s %013" PRId64 "\n", id, now_ms) < 0)
-		return err_set(err, ERR_INTERNAL, NULL, "tombs/%s", name);
+		return err_set(err, ERR_INTERNAL, NULL, "%s/%s", t->name, name);
 	if (lseek(fd, st.st_size - st.st_size % LINE_SIZE, SEEK_SET) < 0 || io_write_full(fd, line, LINE_SIZE) < 0)
-		return err_sys(err, errno, "tombs/%s", name);
+		return err_sys(err, errno, "%s/%s", t->name, name);
 	return 0;
 }
 
@@ -272,7 +274,7 @@ int tombs_add(struct tombs *t, const char *id, int64_t now_ms, err_t **err)
 		return 0;
 	p = part_for(t, now_ms);
 	if (!p || reserve(p) < 0)
-		return err_set(err, ERR_NO_MEMORY, NULL, "tombs");
+		return err_set(err, ERR_NO_MEMORY, NULL, "%s", t->name);
 	if (write_line(t, p, id, now_ms, err) < 0)
 		return -1;
 	insert(t, p, &b, now_ms);
@@ -303,7 +305,7 @@ void tombs_expire(struct tombs *t, int64_t now_ms)
 			continue;
 		name_of(name, p);
 		if (unlinkat(t->dirfd, name, 0) < 0 && errno != ENOENT)
-			log_kv(LOG_WARN, "tombs_not_removed", "name", name, "err", strerror(errno), NULL);
+			log_kv(LOG_WARN, "tombs_not_removed", "dir", t->name, "name", name, "err", strerror(errno), NULL);
 		else
 			part_free(t, p);
 	}

@@ -1,6 +1,7 @@
-/* tombs.h - ids of instances that are gone and acknowledged: they stay refused for a while. 16 bytes each in memory, a line each on disk:
+/* tombs.h - ids of what is over for good and is refused for a while yet: instances that are gone and acknowledged, scopes that were ended. 16 bytes each in
+ * memory, a line each on disk:
  *
- *   <state>/tombs/<second>    "<id> <wall ms>" for those of one part (a 24th) of keep_ms; removed as a whole when its youngest is old enough
+ *   <state>/<name>/<second>   "<id> <wall ms>" for those of one part (a 24th) of keep_ms; removed as a whole when its youngest is old enough
  *
  * Blocking file operations on our own disk. */
 #ifndef PADDOCK_EXECUTOR_TOMBS_H
@@ -14,7 +15,7 @@
 
 struct tombs;
 
-struct tombs *tombs_open(int state_fd, int64_t keep_ms, err_t **err);
+struct tombs *tombs_open(int state_fd, const char *name, int64_t keep_ms, err_t **err);   /* name: static */
 void tombs_free(struct tombs *t);   /* NULL is fine */
 /* Written before it returns 0; one that is there already is fine. The id is valid. */
 int tombs_add(struct tombs *t, const char *id, int64_t now_ms, err_t **err);

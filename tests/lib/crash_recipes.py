@@ -163,6 +163,7 @@ def lease_lost(u):
 # --- the executor's own ---
 
 @recipe(ALL, "command_put:executor", "command_hand:executor", "command_end:executor", "command_ack:executor", "command:executor", "instance:executor")
+@recipe(PER_RUN, "instance_destroying:executor", "instance_gone:executor")
 def execute_over(u):
     """It was run once, or the answer says that it was not run."""
     key, (mark, command) = new_key(), u.mark()
@@ -174,3 +175,51 @@ def execute_over(u):
         u.expect(mark, 0)
     else:
         done(u, cid, mark)
+
+
+@recipe(PER_RUN, "instance_over:executor")
+def sandbox_dies(u):
+    run, lease = u.run()
+    mark, command = u.mark(600)
+    before = u.stack.provider.instances(u.stack.executor)
+    u.started(u.start(run, lease, command))
+    u.expect(mark, 1)
+    mine, = set(u.stack.provider.instances(u.stack.executor)) - set(before)
+    yield lambda: u.stack.provider.kill(u.stack.executor, mine)
+    until("the Run is offered again", lambda: u.get_run(run)["status"] == "pending")
+    got = u.again("POST", "/api/runs/claim", {"worker_id": "w2"}, fine=(200,)).json
+    assert u.finish(run, got["lease_token"]).status == 200
+
+
+def in_own_sandbox(u):
+    """The sandbox is there and works."""
+    mark, command = u.mark()
+    done(u, u.execute(command), mark)
+
+
+@recipe(PERSISTENT, "instance_pausing:executor", "instance_paused:executor", "instance_waking:executor")
+def nap(u):
+    key, (mark, command) = new_key(), u.mark()
+    in_own_sandbox(u)
+
+    def trigger():
+        u.again("POST", "/api/user/sandbox/pause")
+        u.call("POST", "/api/execute", u.body(command), key)
+    yield trigger
+    done(u, u.execute(command, key), mark, 0, 1)
+
+
+@recipe(PERSISTENT, "instance_destroying:executor", "instance_gone:executor")
+def rebuild(u):
+    in_own_sandbox(u)
+    yield lambda: u.call("POST", "/api/user/sandbox/rebuild")
+    in_own_sandbox(u)
+
+
+@recipe(PERSISTENT, "scope_ending:executor", "scope_gone:executor")
+def run_in_own_sandbox(u):
+    mark, command = u.mark()
+    run, lease = u.run()
+    done(u, u.start(run, lease, command), mark)
+    yield lambda: u.finish(run, lease)
+    assert run_ended(u, run)["status"] == "completed"

@@ -246,6 +246,11 @@ class Unshare:
                                 out[name[:-4]] = None
         return out
 
+    @staticmethod
+    def kill(executor, iid):
+        with open("%s/a/%s.pid" % (executor.root, iid), encoding="utf-8") as f:
+            os.kill(int(f.read()), signal.SIGKILL)
+
 
 class ExecutorNode(Executor):
     """An executor that can be armed and started again."""

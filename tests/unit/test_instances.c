@@ -195,7 +195,7 @@ static struct instance *ensure(const char *id)
 {
 	struct instance *i = NULL;
 
-	assert_int_equal(instances_ensure(is, id, "w", &i, NULL), 0);
+	assert_int_equal(instances_ensure(is, id, "w", NULL, &i, NULL), 0);
 	return i;
 }
 
@@ -204,7 +204,7 @@ static void refused(const char *id, const char *workspace, enum err_code code, c
 	struct instance *i = NULL;
 	cleanup_err err_t *err = NULL;
 
-	assert_int_equal(instances_ensure(is, id, workspace, &i, &err), -1);
+	assert_int_equal(instances_ensure(is, id, workspace, NULL, &i, &err), -1);
 	assert_int_equal(err_code(err), code);
 	assert_string_equal(err_detail(err), detail);
 }

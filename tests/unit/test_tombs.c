@@ -72,7 +72,7 @@ static unsigned count_files(int64_t *ret_first)
 
 static void found_after_a_restart_and_forgotten_in_time(void **state)
 {
-	struct tombs *t = tombs_open(dir_fd, KEEP, NULL);
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 	int64_t first = 0;
 
 	(void)state;
@@ -87,7 +87,7 @@ static void found_after_a_restart_and_forgotten_in_time(void **state)
 			assert_true(has(t, i));
 		assert_false(has(t, 1000));
 		tombs_free(t);
-		t = tombs_open(dir_fd, KEEP, NULL);
+		t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 		assert_int_equal(tombs_count(t), 1000);
 	}
 	assert_int_equal(count_files(&first), 10);
@@ -108,7 +108,7 @@ static void found_after_a_restart_and_forgotten_in_time(void **state)
 static void a_torn_line_is_written_over(void **state)
 {
 	char name[40];
-	struct tombs *t = tombs_open(dir_fd, KEEP, NULL);
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 	struct stat st;
 
 	(void)state;
@@ -120,19 +120,19 @@ static void a_torn_line_is_written_over(void **state)
 	int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
 	assert_int_equal(ftruncate(fd, st.st_size - 20), 0);
 	close(fd);
-	t = tombs_open(dir_fd, KEEP, NULL);
+	t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 	assert_int_equal(tombs_count(t), 2);
 	assert_false(has(t, 2));
 	add(t, 3, T0 + 5);
 	tombs_free(t);
-	t = tombs_open(dir_fd, KEEP, NULL);
+	t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 	assert_true(has(t, 0) && has(t, 1) && has(t, 3) && !has(t, 2));
 	tombs_free(t);
 }
 
 static void a_clock_that_is_set_back(void **state)
 {
-	struct tombs *t = tombs_open(dir_fd, KEEP, NULL);
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 
 	(void)state;
 	add(t, 1, T0);
@@ -147,7 +147,7 @@ static void a_clock_that_is_set_back(void **state)
 
 static void in_any_order_there_are_few_files(void **state)
 {
-	struct tombs *t = tombs_open(dir_fd, KEEP, NULL);
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
 	int64_t first = 0;
 
 	(void)state;
@@ -167,7 +167,7 @@ static void there_must_be_a_directory(void **state)
 	(void)state;
 	int fd = openat(dir_fd, "tombs", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	close(fd);
-	assert_null(tombs_open(dir_fd, KEEP, &err));
+	assert_null(tombs_open(dir_fd, "tombs", KEEP, &err));
 	assert_non_null(err);
 	err_free(err);
 }

@@ -1,0 +1,242 @@
+/* One living instance a workspace: replaced, waiting, stuck, forgotten. */
+#include "instances_kit.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/str.h"
+
+/* --- one living instance a workspace --- */
+
+static void replaced(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	CALLS("destroy a");
+	STATE(A, "destroying");
+	STATE(B, "creating");
+	assert_true(kit_text_is(B, "waits_for", A));
+	kit_say(B, INSTANCE_READY);        /* nobody made it */
+	STATE(B, "creating");
+	REFUSED(instances_ensure(is, A, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+	kit_say(A, INSTANCE_GONE);
+	CALLS("adopt-made b");
+	assert_true(kit_text_is(B, "waits_for", NULL));
+	kit_ensure(B, "w", A);             /* asked again */
+	CALLS("");
+	kit_say(B, INSTANCE_READY);
+	STATE(B, "ready");
+}
+
+static void what_may_be_replaced(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	REFUSED(instances_ensure(is, B, "x", A, &i, &err), ERR_CONFLICT, "other_workspace");
+	REFUSED(instances_ensure(is, B, "w", B, &i, &err), ERR_INVALID, "bad_field");
+	REFUSED(instances_ensure(is, B, "w", "../../" A, &i, &err), ERR_INVALID, "bad_field");
+	REFUSED(instances_ensure(is, B, "..", A, &i, &err), ERR_INVALID, "bad_workspace");
+	STATE(A, "ready");
+	assert_null(instances_find(is, B));
+	kit_ensure(B, "w", C);             /* never heard of: no late request makes it now */
+	STATE(C, "gone");
+	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+	kit_restart();
+	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+}
+
+static void a_replacement_needs_no_place(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "x", NULL);
+	kit_ensure(C, "y", NULL);
+	REFUSED(instances_ensure(is, D, "z", NULL, &i, &err), ERR_LIMIT, "too_many_instances");
+	kit_ensure(D, "w", A);
+	STATE(A, "destroying");
+}
+
+static void waiting_outlives_us(void **state)
+{
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	kit_restart();
+	kit_run_for(10);
+	assert_null(strstr(kit_fake.calls, "adopt-made b"));
+	assert_null(strstr(kit_fake.calls, "create"));
+	assert_true(kit_text_is(B, "waits_for", A));
+	kit_say(A, INSTANCE_GONE);
+	assert_non_null(strstr(kit_fake.calls, "adopt-made b"));
+}
+
+/* Gone on disk, and then we died. */
+static void freed_while_we_were_away(void **state)
+{
+	struct instance *i;
+	char path[128];
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	instances_close(is);
+	str_fmt(path, sizeof(path), "instances/%s", A);
+	io_remove_tree(dir_fd, path, NULL);
+	cleanup_close int fd = openat(dir_fd, "instances", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	io_remove_tree(fd, A, NULL);
+	kit_fake.calls[0] = '\0';
+	kit_start();
+	kit_run_for(10);
+	CALLS("adopt-made b");
+	assert_int_equal(instances_destroy(is, B, &i, NULL), 0);
+}
+
+static void stuck(void **state)
+{
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	for (int n = 1; n <= 2; n++) {
+		kit_say(A, INSTANCE_DESTROY_FAILED);
+		assert_int_equal(kit_number(A, "destroy_failures"), n);
+		assert_false(instance_stuck(kit_find(A)));
+	}
+	CALLS("destroy a");
+	kit_restart();                     /* the count is kept */
+	assert_int_equal(kit_number(A, "destroy_failures"), 2);
+	told[0] = kit_fake.calls[0] = '\0';
+	uint64_t version = instance_version(kit_find(A));
+	kit_say(A, INSTANCE_DESTROY_FAILED);
+	assert_true(instance_stuck(kit_find(A)));
+	assert_true(instance_version(kit_find(A)) > version);   /* reported */
+	CALLS("adopt-made b");                               /* no longer in the way */
+	assert_string_equal(instance_error_code(kit_find(A)), "engine_away");
+	kit_say(B, INSTANCE_READY);
+	STATE(B, "ready");
+	version = instance_version(kit_find(A));
+	kit_say(A, INSTANCE_DESTROY_FAILED);
+	assert_int_equal(instance_version(kit_find(A)), version);
+	kit_run_for(2200);
+	CALLS("destroy a");                                  /* still tried */
+	kit_say(A, INSTANCE_GONE);
+	STATE(A, "gone");
+}
+
+static void two_that_wait(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	usleep(3000);
+	kit_ensure(C, "w", NULL);
+	kit_fake.calls[0] = '\0';
+	kit_say(A, INSTANCE_GONE);
+	CALLS("adopt-made b");         /* the older one */
+	assert_true(kit_text_is(C, "waits_for", B));
+	kit_restart();
+	kit_run_for(10);
+	CALLS("adopt-made b");
+	instances_destroy(is, B, &i, NULL);
+	CALLS("destroy b");
+	kit_say(B, INSTANCE_GONE);
+	CALLS("adopt-made c");
+}
+
+static void one_that_waits_is_destroyed(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	instances_destroy(is, B, &i, NULL);
+	CALLS("destroy a, destroy b");
+	kit_say(B, INSTANCE_GONE);
+	kit_say(A, INSTANCE_GONE);
+	CALLS("");
+}
+
+static void other_workspaces_and_other_kinds_do_not_wait(void **state)
+{
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "x", NULL);
+	CALLS("create b");
+	caps = 0;
+	kit_restart();
+	kit_fake.calls[0] = '\0';
+	kit_ensure(C, "w", NULL);
+	CALLS("create c");
+}
+
+static void forgotten(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	assert_int_equal(instances_forget(is, A, &i, NULL), 0);
+	STATE(A, "gone");
+	CALLS("destroy a, adopt-made b");
+	kit_say(A, INSTANCE_DESTROY_FAILED);   /* counts no more */
+	kit_run_for(1100);
+	CALLS("");
+	kit_restart();
+	STATE(A, "gone");
+	assert_int_equal(instances_forget(is, C, &i, NULL), 0);
+	STATE(C, "gone");
+	assert_int_equal(instances_forget(is, B, &i, NULL), 0);   /* one that lives: the provider is told all the same */
+	assert_non_null(strstr(kit_fake.calls, "destroy b"));
+	REFUSED(instances_forget(is, "B", &i, &err), ERR_INVALID, "bad_id");
+}
+
+/* --- creations --- */
+
+static void a_create_of_which_nothing_is_known(void **state)
+{
+	(void)state;
+	kit_fake.fails = ERR_UNKNOWN;
+	kit_ensure(A, "w", NULL);
+	STATE(A, "creating");
+	kit_fake.fails = 0;
+	kit_run_for(300);
+	CALLS("create a, adopt-made a");   /* asked by its id, never a second one */
+}
+
+static void a_create_after_a_wait_that_fails(void **state)
+{
+	(void)state;
+	kit_ready(A);
+	kit_ensure(B, "w", A);
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_fake.fails_call = "adopt-made";
+	kit_say(A, INSTANCE_GONE);
+	kit_run_for(2300);
+	STATE(B, "failed");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
+		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
+		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known),
+		CASE(a_create_after_a_wait_that_fails),
+	};
+
+	log_init("test", LOG_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
