@@ -11,7 +11,7 @@ tests_lib_paddock_executor_scripted_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/
 tests_lib_paddock_executor_scripted_LDADD = $(EXECUTOR_LDADD)
 
 dist_check_SCRIPTS += tests/unit/test_provider_control
-EXTRA_DIST += tests/integration/test_provider_conformance.py tests/lib/scripted_truth.py
+EXTRA_DIST += tests/integration/test_executor_scripted.py tests/integration/test_provider_conformance.py tests/lib/scripted_truth.py
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_provider
 tests_unit_test_provider_SOURCES = tests/unit/test_provider.c tests/lib/provider_bench.c tests/lib/provider_bench.h \
