@@ -28,7 +28,7 @@ paddock_agent_SOURCES = src/agent/main.c
 paddock_agent_LDADD = libagent.a libframe.a libbase.a
 endif
 
-EXTRA_DIST += tests/integration/test_agent.py tests/lib/agent_peer.py tests/lib/stubborn.c tests/fuzz/seeds/frame_msg
+EXTRA_DIST += tests/integration/test_agent.py tests/lib/agent_peer.py tests/lib/stubborn.c tests/fuzz/seeds/frame_msg tests/fuzz/seeds/exports
 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_frame_msg tests/unit/test_agent_parts tests/unit/test_agent_link
@@ -37,7 +37,9 @@ tests_unit_test_agent_parts_LDADD = libagent.a libframe.a libbase.a $(CMOCKA_LIB
 tests_unit_test_agent_link_LDADD = libprovider.a $(CORE_LDADD) $(CMOCKA_LIBS)
 endif
 if FUZZ
-noinst_PROGRAMS += tests/fuzz/fuzz_frame_msg
+noinst_PROGRAMS += tests/fuzz/fuzz_exports tests/fuzz/fuzz_frame_msg
+tests_fuzz_fuzz_exports_LDADD = libagent.a libframe.a libbase.a
+tests_fuzz_fuzz_exports_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_frame_msg_LDADD = libframe.a libbase.a
 tests_fuzz_fuzz_frame_msg_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif

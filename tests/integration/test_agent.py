@@ -537,6 +537,24 @@ def test_kill_takes_what_an_ended_command_left(agent, peer):
     assert peer.exited["b"] == told, "its end is what it was"
 
 
+def children(pid):
+    return [int(v) for v in open("/proc/%d/task/%d/children" % (pid, pid)).read().split()]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_scope_whose_supervisor_was_killed(agent, peer, running):
+    """As the kernel does when memory is out: what it left is nobody's, and ends all the same."""
+    marker = "s%d" % os.getpid()
+    peer.exec("a", command="setsid %s >&- 2>&- & %s" % (marked(marker), "wait" if running else "echo done"), scope="one")
+    peer.until(lambda: "a" in peer.started) if running else peer.wait("a")
+    wait_for(lambda: len(alive(agent, marker)) == 1)
+    supervisor, = children(agent.pid())
+    os.kill(supervisor, 9)
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert alive(agent, marker) == [] and children(agent.pid()) == []
+
+
 # ---- exports ----
 
 def show(peer, eid, scope="run", **how):

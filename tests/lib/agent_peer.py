@@ -195,8 +195,8 @@ class Peer:
         return e, out[0], out[1]
 
 
-# A home of its own, then the words that follow.
-HOME = """mount -t tmpfs -o mode=755 none /home && mkdir /home/user && chown 1000:1000 /home/user && exec "$@" """
+# A home of its own, then the words that follow. The program is opened before, for it may lie below /home.
+HOME = """exec 9<"$1" && mount -t tmpfs -o mode=755 none /home && mkdir /home/user && chown 1000:1000 /home/user && shift && exec "$@" """
 
 
 class Agent:
@@ -207,8 +207,8 @@ class Agent:
         os.chmod(self.dir, 0o711)
         self.path = os.path.join(self.dir, "s")
         self.proc = subprocess.Popen(
-            ["unshare", "--fork", "--pid", "--mount-proc", "--", "sh", "-c", HOME, "sh", "setpriv", "--no-new-privs",
-             "--bounding-set", "-all,+setuid,+setgid,+setpcap,+kill", "--", program, self.path],
+            ["unshare", "--fork", "--pid", "--mount-proc", "--", "sh", "-c", HOME, "sh", program, "setpriv", "--no-new-privs",
+             "--bounding-set", "-all,+setuid,+setgid,+setpcap,+kill", "--", "/proc/self/fd/9", self.path],
             env={"PADDOCK_AGENT_TOKEN": token, "PATH": os.environ["PATH"], "OTHER": "secret too"}, stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
 

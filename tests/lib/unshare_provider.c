@@ -211,10 +211,14 @@ static void on_soon(void *arg)
 	tell(b, b->destroying ? INSTANCE_GONE : INSTANCE_EXITED);
 }
 
+/* A home of its own; the agent is opened before, for it may lie below /home. */
+static char with_home[] = "exec 9<\"$1\" && mount -t tmpfs -o mode=755 none /home && mkdir /home/user && chown 1000:1000 /home/user && "
+	"exec /proc/self/fd/9 \"$2\"";
+
 static pid_t spawn(const struct provider *p, const char *id)
 {
 	char sock[160];
-	char *argv[] = { "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", (char *)p->agent, sock, NULL };
+	char *argv[] = { "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", with_home, "sh", (char *)p->agent, sock, NULL };
 	char *env[] = { "PADDOCK_AGENT_TOKEN=" TOKEN, NULL };
 	pid_t pid;
 
