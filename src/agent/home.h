@@ -4,8 +4,8 @@
 
 #define HOME_PATH "/home/user"
 
-/* Gives HOME_PATH, a tmpfs that the engine cannot give to anyone but container root, to the commands' account, mode 0755, and drops CAP_CHOWN, which
- * nothing else needs. Without that capability, or where it is no tmpfs of root's, the directory stays as it is. Called once, before the first command. */
+/* Gives HOME_PATH, a tmpfs that the engine cannot give to anyone but container root, to the commands' account, mode 0755. Without CAP_CHOWN, which
+ * caps_reduce() takes, or where it is no tmpfs of root's, the directory stays as it is. Called once, before the first command. */
 void home_give(void);
 
 #endif

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "agent/caps.h"
 #include "agent/exports.h"
 #include "agent/rawcall.h"
 #include "agent/supervisor.h"
@@ -69,10 +69,8 @@ static long apply_limits(const struct launch *l)
 /* What the agent has: nothing that a command starts can ever have it again. Where the agent has no CAP_SETPCAP, no_new_privs alone sees to that. */
 static void drop_bounding_set(void)
 {
-	static const int caps[] = { CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP };
-
-	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
-		rawcall(SYS_prctl, PR_CAPBSET_DROP, caps[i], 0, 0, 0);
+	for (size_t i = 0; i < CAPS_KEPT; i++)
+		rawcall(SYS_prctl, PR_CAPBSET_DROP, caps_kept[i], 0, 0, 0);
 }
 
 static long become_user(void)

@@ -1,6 +1,7 @@
 # The agent: one static program without foreign code. libagent.a is the same code for tests, which may be dynamic (sanitizers).
 noinst_LIBRARIES += libagent.a
 libagent_a_SOURCES = \
+	src/agent/caps.c src/agent/caps.h \
 	src/agent/conn.c src/agent/conn.h \
 	src/agent/execs.c src/agent/execs.h \
 	src/agent/exports.c src/agent/exports.h \

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/caps.h"
 #include "agent/conn.h"
 #include "agent/execs.h"
 #include "agent/home.h"
@@ -102,6 +103,7 @@ static void set_up(int argc, char **argv)
 		die("PADDOCK_AGENT_TOKEN is missing or too long");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	home_give();
+	caps_reduce();
 	/* Fixed thresholds, so that a large frame's memory goes back to the system. */
 	mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 	mallopt(M_TRIM_THRESHOLD, 128 * 1024);

@@ -104,6 +104,20 @@ grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|SigBlk|SigIgn|NoNewPrivs):' /proc/self/st
     assert v[16].split() == [v[17], v[17]] == [str(peer.started["a"]["pgid"])] * 2
 
 
+def test_what_the_agent_was_given_too_much_goes():
+    """As root of a whole user namespace, say."""
+    agent = Agent(PROGRAM, bounding="+all")
+    peer = Peer(agent.path).accept()
+    with open("/proc/%d/status" % agent.pid()) as f:
+        mine = dict(v.strip().split(":\t") for v in f if v.startswith("Cap"))
+    assert {int(mine[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {1 << 5 | 1 << 6 | 1 << 7 | 1 << 8}
+    assert int(mine["CapInh"], 16) == int(mine["CapAmb"], 16) == 0
+    out = sh(peer, "a", "grep ^Cap /proc/self/status")[1].decode()
+    assert [int(v.split()[1], 16) for v in out.splitlines()] == [0] * 5
+    peer.close()
+    agent.stop()
+
+
 def test_dev_stdout_can_be_opened(peer):
     assert sh(peer, "a", "echo x > /dev/stdout; echo y > /dev/stderr")[1:] == (b"x\n", b"y\n")
 

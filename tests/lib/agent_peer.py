@@ -200,15 +200,15 @@ HOME = """exec 9<"$1" && mount -t tmpfs -o mode=755 none /home && mkdir /home/us
 
 
 class Agent:
-    """The agent as process 1 of a pid namespace with the capabilities that it has in a container."""
+    """The agent as process 1 of a pid namespace, by default with the capabilities that it has in a container."""
 
-    def __init__(self, program, token="secret"):
+    def __init__(self, program, token="secret", bounding="-all,+setuid,+setgid,+setpcap,+kill"):
         self.dir = tempfile.mkdtemp(prefix="paddock-agent-")
         os.chmod(self.dir, 0o711)
         self.path = os.path.join(self.dir, "s")
         self.proc = subprocess.Popen(
             ["unshare", "--fork", "--pid", "--mount-proc", "--", "sh", "-c", HOME, "sh", program, "setpriv", "--no-new-privs",
-             "--bounding-set", "-all,+setuid,+setgid,+setpcap,+kill", "--", "/proc/self/fd/9", self.path],
+             "--bounding-set", bounding, "--", "/proc/self/fd/9", self.path],
             env={"PADDOCK_AGENT_TOKEN": token, "PATH": os.environ["PATH"], "OTHER": "secret too"}, stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
 
