@@ -20,4 +20,10 @@ tests_unit_test_provider_SOURCES = tests/unit/test_provider.c tests/lib/provider
 tests_unit_test_provider_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
 tests_unit_test_provider_LDADD = $(PROVIDER_TEST_LDADD)
 TESTS += tests/unit/test_provider_control
+
+# The same with the real agent: `unshare` in the place of the registry. Needs root; tests/integration/test_provider_conformance.py runs it.
+noinst_PROGRAMS += tests/lib/test_provider_unshare
+tests_lib_test_provider_unshare_SOURCES = $(tests_unit_test_provider_SOURCES) tests/lib/unshare_provider.c
+tests_lib_test_provider_unshare_CPPFLAGS = $(tests_unit_test_provider_CPPFLAGS)
+tests_lib_test_provider_unshare_LDADD = $(PROVIDER_TEST_LDADD)
 endif

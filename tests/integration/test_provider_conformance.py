@@ -1,9 +1,11 @@
-"""The suite that every provider passes (tests/unit/test_provider.c), against the real ones: the container provider with the installed engine."""
+"""The suite that every provider passes (tests/unit/test_provider.c), against the real ones: the container provider with the installed engine, and
+tests/lib/unshare_provider.c, which is the agent in a pid namespace and nothing more."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -14,6 +16,16 @@ import container_lab  # noqa: E402
 
 BUILD = os.environ.get("PADDOCK_BUILD", os.getcwd())
 SUITE = os.path.join(BUILD, "tests/unit/test_provider")
+WITH_AGENT = os.path.join(BUILD, "tests/lib/test_provider_unshare")
+AGENT = os.environ.get("PADDOCK_AGENT", os.path.join(BUILD, "paddock-agent"))
+INI = """[service]
+node = suite
+[paths]
+workspaces = {0}/ws
+[container]
+agent_dir = {0}/agents
+agent = {1}
+"""
 
 
 def failed(account, lab, provider):
@@ -39,3 +51,22 @@ def test_container():
         for name in lab.mine():
             lab.engine("DELETE", "/containers/%s?force=true&timeout=0" % name)
         shutil.rmtree(lab.root, ignore_errors=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a pid namespace and another account")
+@pytest.mark.skipif(not os.path.exists(WITH_AGENT) or not os.access(AGENT, os.X_OK), reason="no test_provider_unshare or no agent")
+def test_agent():
+    root = tempfile.mkdtemp(prefix="pdk-u-")
+    try:
+        os.chmod(root, 0o711)
+        for name in ("ws", "agents"):
+            os.mkdir(os.path.join(root, name), 0o711)
+        with open(root + "/ini", "w", encoding="utf-8") as f:
+            f.write(INI.format(root, os.path.abspath(AGENT)))
+        run = subprocess.run([WITH_AGENT, "unshare", root + "/ini"], cwd="/", env={**os.environ, "CMOCKA_MESSAGE_OUTPUT": "TAP", "TMPDIR": root},
+                             capture_output=True, text=True, timeout=300, check=False)
+        print(run.stdout, run.stderr)
+        lines = run.stdout.splitlines()
+        assert sum(line.startswith("ok ") for line in lines) > 25 and run.returncode == 0
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

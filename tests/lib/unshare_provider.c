@@ -18,6 +18,7 @@
 #include "core/id.h"
 #include "provider/agent_link.h"
 #include "provider/provider.h"
+#include "provider/workspace.h"
 
 #define TOKEN "unshare"
 
@@ -243,6 +244,14 @@ static int watch_pid(struct box *b)
 	return 0;
 }
 
+/* For create and adopt. */
+static int may_add(struct provider *p, const struct instance_spec *s, err_t **err)
+{
+	if (find(p, s->id))
+		return err_set(err, ERR_EXISTS, NULL, "there is such a box");
+	return workspace_name_valid(s->workspace) ? 0 : err_set(err, ERR_INVALID, "bad_workspace", "not a workspace's name");
+}
+
 static struct box *box_new(struct provider *p, const char *id, err_t **err)
 {
 	struct box *b = calloc(1, sizeof *b);
@@ -266,7 +275,7 @@ static struct box *box_new(struct provider *p, const char *id, err_t **err)
 
 static int ops_create(struct provider *p, const struct instance_spec *s, err_t **err)
 {
-	struct box *b = box_new(p, s->id, err);
+	struct box *b = may_add(p, s, err) < 0 ? NULL : box_new(p, s->id, err);
 	char name[ID_SIZE + 8], text[24];
 
 	if (!b)
@@ -298,7 +307,7 @@ static int ops_adopt(struct provider *p, const struct instance_spec *s, enum ins
 
 	if (pid == 0 && was == INSTANCE_WAS_MADE)
 		return ops_create(p, s, err);
-	b = box_new(p, s->id, err);
+	b = may_add(p, s, err) < 0 ? NULL : box_new(p, s->id, err);
 	if (!b)
 		return -1;
 	b->pid = pid ? pid : 1 << 30;
@@ -349,6 +358,8 @@ static void tell_list(struct provider *p)
 	list_for_each(i, &p->boxes) {
 		struct box *b = list_entry(i, struct box, node);
 
+		if (!b->io)
+			continue;
 		all++;
 		if (n < sizeof items / sizeof items[0])
 			items[n++] = (struct listed){ .ref = b->id, .id = b->id, .state = agent_link_ready(b->link) ? LISTED_RUNNING : LISTED_OTHER };
