@@ -107,7 +107,7 @@ const struct config_opt config_table[] = {
 	INT("janitor", "batch", "100", 1, 10000, API, "rows taken in one step"),
 	MS("janitor", "backoff_min_ms", "500", 50, HOUR, NULL, API, "first wait before a failed clean-up is tried again"),
 	MS("janitor", "backoff_max_ms", "60000", 50, DAY, NULL, API, "longest wait before a failed clean-up is tried again"),
-	MS("janitor", "orphan_grace_ms", "60000", 0, DAY, NULL, API, "age before an instance without a row is removed"),
+	MS("janitor", "orphan_grace_ms", "60000", 0, DAY, NULL, API, "how long an instance is seen without a row before it is removed"),
 
 	INT("retention", "output_days", "30", 0, 36500, API, "how long a command's record has its output; 0 for ever"),
 	INT("retention", "run_days", "90", 0, 36500, API, "how long an ended Run and its commands are kept; 0 for ever"),

@@ -6,6 +6,7 @@
 #include "db/db.h"
 #include "db/db_stats.h"
 #include "domain/executor_client.h"
+#include "domain/orphans.h"
 #include "provider/provider.h"
 
 static void read_limits(struct domain_limits *l, const struct config *c)
@@ -83,6 +84,7 @@ void domain_close(struct domain *d)
 		return;
 	db_free(d->db);
 	executor_client_free(d->executor);
+	orphans_forget(d);
 	crypto_wipe(&d->pepper, sizeof d->pepper);
 	free(d);
 }

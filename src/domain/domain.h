@@ -22,6 +22,7 @@
 
 struct db;
 struct executor_client;
+struct strangers;
 
 /* What the configuration allows; milliseconds unless the name says otherwise. */
 struct domain_limits {
@@ -46,6 +47,7 @@ struct domain {
 	struct domain_limits limits;
 	char backend[32];
 	unsigned caps;                    /* of the backend: enum provider_cap */
+	struct strangers *strangers;      /* of orphans.c */
 };
 
 /* The provider's name when sandboxes outlive Runs, one a user; NULL when each attempt of a Run has one of its own. */

@@ -34,7 +34,7 @@ DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 dist_check_SCRIPTS = tests/unit/test_domain_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
-DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_model \
+DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_clock tests/unit/test_domain_model \
 	tests/unit/test_domain_sandbox
 check_PROGRAMS += $(DOMAIN_TESTS)
 TESTS += tests/unit/test_domain_model_control
@@ -52,6 +52,9 @@ tests_unit_test_domain_access_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_sandbox_SOURCES = tests/unit/test_domain_sandbox.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_sandbox_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_sandbox_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_clock_SOURCES = tests/unit/test_domain_clock.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_clock_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_clock_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)

@@ -18,6 +18,7 @@
 
 #define QUERY_MAX 200
 #define SETTLE_FAILURES_MAX 3
+#define STRANGERS_MAX 1024
 
 static bool in_ledger(const struct db_result *ledger, const char *id)
 {
@@ -35,13 +36,37 @@ static bool in_ledger(const struct db_result *ledger, const char *id)
 	return false;
 }
 
-/* UUIDv7 begin with the time of their making. */
-static bool older_than(const char *id, int64_t ms)
+/* Strangers of the last look, and when each was first seen. No clock of day: a step of it must not make a fresh instance look old, and an id's
+ * time is only what its maker's clock said. */
+struct strangers {
+	size_t n;
+	struct stranger {
+		char id[ID_SIZE];
+		int64_t since_ms;    /* clock_boot_ms */
+	} e[STRANGERS_MAX];
+};
+
+static int64_t first_seen(const struct strangers *s, const char *id, int64_t now)
 {
-	char hex[13] = { 0 };
-	memcpy(hex, id, 8);
-	memcpy(hex + 8, id + 9, 4);
-	return clock_wall_ms() - (int64_t)strtoull(hex, NULL, 16) > ms;
+	for (size_t i = 0; s && i < s->n; i++)
+		if (str_eq(s->e[i].id, id))
+			return s->e[i].since_ms;
+	return now;
+}
+
+/* One for which there is no room is new again at the next look. */
+static void remember(struct strangers *s, const char *id, int64_t since)
+{
+	if (s->n == STRANGERS_MAX)
+		return;
+	(void)str_copy(s->e[s->n].id, sizeof s->e[s->n].id, id);
+	s->e[s->n++].since_ms = since;
+}
+
+void orphans_forget(struct domain *d)
+{
+	free(d->strangers);
+	d->strangers = NULL;
 }
 
 static const char *state_of(const json_t *instances, const char *id)
@@ -67,21 +92,42 @@ static int put_aside(struct domain *d, const json_t *instance, const char *id, c
 	return json_get_str(instance, "workspace", true, &workspace, err) < 0 ? -1 : db_instance_stranger(d->db, id, workspace, err);
 }
 
-/* Instances that nobody here asked for, or whose row went when they were confirmed gone. */
-static int destroy_strangers(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
+/* Instances that nobody here asked for, or whose row went when they were confirmed gone. now_seen: those that are left for a later look. */
+static int destroy_strangers(struct domain *d, const json_t *instances, const struct db_result *ledger, struct strangers *now_seen, err_t **err)
 {
 	int n = 0;
+	int64_t now = clock_boot_ms();
 	for (size_t i = 0; i < json_object_array_length(instances); i++) {
 		const char *id = NULL, *state = "";
 		const json_t *o = json_object_array_get_idx(instances, i);
 		if (json_get_str(o, "id", true, &id, err) < 0 || json_get_str(o, "state", true, &state, err) < 0)
 			return -1;
-		if (str_eq(state, "gone") || str_eq(state, "destroying") || !id_valid(id) || in_ledger(ledger, id) || !older_than(id, d->limits.orphan_grace_ms))
+		if (str_eq(state, "gone") || str_eq(state, "destroying") || !id_valid(id) || in_ledger(ledger, id))
 			continue;
+		int64_t since = first_seen(d->strangers, id, now);
+		if (now - since < d->limits.orphan_grace_ms) {
+			remember(now_seen, id, since);
+			continue;
+		}
 		if (put_aside(d, o, id, state, err) < 0)
 			return -1;
 		n++;
 	}
+	return n;
+}
+
+static int look_at_strangers(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
+{
+	struct strangers *now_seen = calloc(1, sizeof *now_seen);
+	if (!now_seen)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a sweep");
+	int n = destroy_strangers(d, instances, ledger, now_seen, err);
+	if (n < 0) {
+		free(now_seen);
+		return -1;
+	}
+	orphans_forget(d);
+	d->strangers = now_seen;
 	return n;
 }
 
@@ -125,7 +171,7 @@ int orphans_instances(struct domain *d, err_t **err)
 	if (executor_client_instances(d->executor, &answer, err) < 0 || json_get_arr(answer, "items", true, &instances, err) < 0 ||
 			db_ledger(d->db, d->limits.orphan_grace_ms, &ledger, err) < 0)
 		return -1;
-	int a = destroy_strangers(d, instances, ledger, err);
+	int a = look_at_strangers(d, instances, ledger, err);
 	int b = a < 0 ? -1 : give_up_lost(d, instances, ledger, err);
 	return b < 0 ? -1 : a + b;
 }

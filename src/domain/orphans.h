@@ -4,9 +4,11 @@
 
 #include "domain/domain.h"
 
-/* Instances without a row are destroyed when they were already there orphan_grace_ms ago; rows whose instance is lost, failed or gone give up
+/* Instances without a row are destroyed once this process has seen them without one for orphan_grace_ms; rows whose instance is lost, failed or gone give up
  * their attempt. The number of both, or -1. */
 int orphans_instances(struct domain *d, err_t **err);
+/* Drops what orphans_instances remembers. */
+void orphans_forget(struct domain *d);
 /* Open commands that the executor has never heard of, or whose end was acknowledged but is not on record (a database restored from a
  * backup), are settled. */
 int orphans_commands(struct domain *d, err_t **err);
