@@ -42,14 +42,31 @@ int db_auth_run(struct db *d, const char *token_id, const char *act_for, const c
 	return db_query(d, act_for ? &auth_run_for : &auth_run, &p, ret, err);
 }
 
-static const struct db_stmt user_insert = { "user_insert", "INSERT INTO users (id, name, is_admin) VALUES ($1::uuid, $2, $3)", true };
+/* A change and its row in the audit are one statement: neither is there without the other. FROM: the WITH query that made the change, and its user. */
+#define NOTED(ACTOR, FOR, TOKEN, REQUEST, SOURCE, NAME, ACTION, OBJECT, FROM) \
+	"INSERT INTO audit (actor_id, user_id, token_id, request_id, source, actor, action, object, result) " \
+	"SELECT " ACTOR "::uuid, coalesce(" FOR "::uuid, user_id), " TOKEN ", " REQUEST ", " SOURCE ", " NAME ", " ACTION ", " OBJECT ", 'ok' FROM " FROM
 
-int db_user_insert(struct db *d, const char *id, const char *name, bool admin, err_t **err)
+static void add_act(struct db_params *p, const struct db_act *a)
+{
+	db_add_origin(p, &a->origin);
+	db_add_str(p, a->actor);
+}
+
+static const struct db_stmt user_insert = {
+	"user_insert",
+	"WITH made AS (INSERT INTO users (id, name, is_admin) VALUES ($1::uuid, $2, $3) RETURNING id AS user_id, name, is_admin) "
+	NOTED("$4", "$5", "$6", "$7", "$8", "$9", "CASE WHEN is_admin THEN 'user.create_admin' ELSE 'user.create' END", "name", "made"),
+	true,
+};
+
+int db_user_insert(struct db *d, const char *id, const char *name, bool admin, const struct db_act *a, err_t **err)
 {
 	struct db_params p = { 0 };
 	db_add_str(&p, id);
 	db_add_str(&p, name);
 	db_add_bool(&p, admin);
+	add_act(&p, a);
 	return db_query(d, &user_insert, &p, NULL, err);
 }
 
@@ -68,19 +85,22 @@ int db_users(struct db *d, const char *name, struct db_result **ret, err_t **err
 
 static const struct db_stmt token_insert = {
 	"token_insert",
-	"INSERT INTO tokens (id, user_id, kind, hash, label, expires_at) VALUES ($1, $2::uuid, $3, $4, $5, clock_timestamp() + nullif($6::bigint, 0) * interval '1 ms')",
+	"WITH made AS (INSERT INTO tokens (id, user_id, kind, hash, label, expires_at) "
+	"VALUES ($1, $2::uuid, $3, $4, $5, clock_timestamp() + nullif($6::bigint, 0) * interval '1 ms') RETURNING id, user_id) "
+	NOTED("$7", "$8", "$9", "$10", "$11", "$12", "'token.create'", "id", "made"),
 	true,
 };
 
-int db_token_insert(struct db *d, const char *id, const char *user_id, const char *kind, const void *hash, size_t hash_len, const char *label, int64_t lifetime_ms, err_t **err)
+int db_token_insert(struct db *d, const struct db_token_new *t, const struct db_act *a, err_t **err)
 {
 	struct db_params p = { 0 };
-	db_add_str(&p, id);
-	db_add_str(&p, user_id);
-	db_add_str(&p, kind);
-	db_add_bytes(&p, hash, hash_len);
-	db_add_str(&p, label);
-	db_add_i64(&p, lifetime_ms);
+	db_add_str(&p, t->id);
+	db_add_str(&p, t->user_id);
+	db_add_str(&p, t->kind);
+	db_add_bytes(&p, t->hash, t->hash_len);
+	db_add_str(&p, t->label);
+	db_add_i64(&p, t->lifetime_ms);
+	add_act(&p, a);
 	return db_query(d, &token_insert, &p, NULL, err);
 }
 
@@ -134,16 +154,19 @@ int db_token_is_of(struct db *d, const char *id, const char *user_id, bool *ret,
 
 static const struct db_stmt token_revoke = {
 	"token_revoke",
-	"UPDATE tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2::uuid) RETURNING id",
+	"WITH t AS (SELECT id, user_id, revoked_at FROM tokens WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2::uuid) FOR NO KEY UPDATE), "
+	"done AS (UPDATE tokens k SET revoked_at = clock_timestamp() FROM t WHERE k.id = t.id AND t.revoked_at IS NULL RETURNING k.id, k.user_id), "
+	"noted AS (" NOTED("$3", "$4", "$5", "$6", "$7", "$8", "'token.revoke'", "id", "done") ") SELECT id FROM t",
 	true,
 };
 
-int db_token_revoke(struct db *d, const char *id, const char *user_id, bool *ret_found, err_t **err)
+int db_token_revoke(struct db *d, const char *id, const char *user_id, const struct db_act *a, bool *ret_found, err_t **err)
 {
 	struct db_params p = { 0 };
 	cleanup_db_result struct db_result *r = NULL;
 	db_add_str(&p, id);
 	db_add_str(&p, user_id);
+	add_act(&p, a);
 	if (db_query(d, &token_revoke, &p, &r, err) < 0)
 		return -1;
 	*ret_found = db_rows(r) > 0;
@@ -156,11 +179,10 @@ static const struct db_stmt audit = {
 	true,
 };
 
-int db_audit(struct db *d, const struct db_origin *o, const char *actor, const char *action, const char *object, const char *result, err_t **err)
+int db_audit(struct db *d, const struct db_act *a, const char *action, const char *object, const char *result, err_t **err)
 {
 	struct db_params p = { 0 };
-	db_add_origin(&p, o);
-	db_add_str(&p, actor);
+	add_act(&p, a);
 	db_add_str(&p, action);
 	db_add_str(&p, object);
 	db_add_str(&p, result);

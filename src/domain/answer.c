@@ -17,6 +17,7 @@ static const struct word words[] = {
 	{ "renewed", 0, NULL },
 	{ "finished", 0, NULL },
 	{ "cancelled", 0, NULL },
+	{ "steered", 0, NULL },
 	{ "requested", 0, NULL },
 	{ "again", 0, NULL },
 	{ "rebuilt", 0, NULL },
@@ -30,6 +31,7 @@ static const struct word words[] = {
 	{ "lease_lost", ERR_CONFLICT, "the lease token is not the one of the Run's present lease" },
 	{ "lease_required", ERR_CONFLICT, "the Run is leased: its lease token is needed" },
 	{ "not_running", ERR_CONFLICT, "the Run has not been started" },
+	{ "not_steerable", ERR_CONFLICT, "a Run of one command takes no further input" },
 	{ "cleanup_pending", ERR_CONFLICT, "an earlier environment of this Thread is still being cleaned up" },
 	{ "stage_timeout", ERR_CONFLICT, "the time of this stage is used up" },
 	{ "sandbox_busy", ERR_CONFLICT, "the sandbox is in use" },
@@ -53,6 +55,11 @@ int answer_check(const char *word, err_t **err)
 struct db_origin answer_origin(const struct caller *c)
 {
 	return (struct db_origin){ .actor_id = c->actor_id, .user_id = c->user_id, .token_id = c->token_id, .request_id = c->request_id, .source = c->address };
+}
+
+struct db_act answer_act(const struct caller *c)
+{
+	return (struct db_act){ .origin = answer_origin(c), .actor = c->actor };
 }
 
 int answer_not_found(const char *what, err_t **err)

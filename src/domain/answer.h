@@ -5,12 +5,14 @@
 #include <stdbool.h>
 
 #include "core/json.h"
+#include "db/db_accounts.h"
 #include "db/db_runs.h"
 #include "domain/caller.h"
 
 /* 0 when the word is a success; else an error with that word as its detail. */
 int answer_check(const char *word, err_t **err);
-struct db_origin answer_origin(const struct caller *c);   /* borrows from c */
+struct db_origin answer_origin(const struct caller *c);   /* borrows from c, as the next one */
+struct db_act answer_act(const struct caller *c);
 /* "not_found" for something of the caller's that is not there. Returns -1. */
 int answer_not_found(const char *what, err_t **err);
 /* May the statement be sent once more? After a deadlock, or when another request is using the same Idempotency-Key at this moment. Counts down *tries and forgets *err. */

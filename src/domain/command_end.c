@@ -10,6 +10,7 @@
 #include "core/crypto.h"
 #include "db/db_array.h"
 #include "db/db_commands.h"
+#include "domain/audit.h"
 #include "domain/cleanup.h"
 #include "domain/executor_client.h"
 
@@ -138,6 +139,7 @@ void ends_follow(struct domain *d, const struct db_result *r)
 		if (str_eq(db_str(r, i, RECORD_WHAT), "stray")) {
 			log_kv(LOG_WARN, "stray_command_killed", "command", id, NULL);
 			rc = executor_client_kill(d->executor, id, NULL, "cancelled", &e);
+			audit_own(d, "command.kill_stray", id, rc < 0 ? err_detail(e) : "ok");
 		} else {
 			rc = cleanup_run(d, id, &e);
 		}

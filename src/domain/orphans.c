@@ -10,6 +10,7 @@
 #include "db/db_commands.h"
 #include "db/db_sandbox.h"
 #include "db/db_sweeps.h"
+#include "domain/audit.h"
 #include "domain/cleanup.h"
 #include "domain/command_end.h"
 #include "domain/command_start.h"
@@ -86,7 +87,10 @@ static int put_aside(struct domain *d, const json_t *instance, const char *id, c
 	const char *workspace = "";
 	if (!domain_persistent(d)) {
 		log_kv(LOG_WARN, "orphan_instance_destroyed", "sandbox", id, "state", state, NULL);
-		return executor_client_instance_delete(d->executor, id, 0, NULL, err);
+		if (executor_client_instance_delete(d->executor, id, 0, NULL, err) < 0)
+			return -1;
+		audit_own(d, "instance.destroy_orphan", id, state);
+		return 0;
 	}
 	log_kv(LOG_WARN, "orphan_instance_quarantined", "sandbox", id, "state", state, NULL);
 	return json_get_str(instance, "workspace", true, &workspace, err) < 0 ? -1 : db_instance_stranger(d->db, id, workspace, err);

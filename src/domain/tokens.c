@@ -10,7 +10,6 @@
 #include "base/utf8.h"
 #include "db/db_accounts.h"
 #include "domain/answer.h"
-#include "domain/audit.h"
 #include "domain/check.h"
 #include "domain/idempotency_db.h"
 #include "domain/run_json.h"
@@ -85,12 +84,16 @@ static int find_user(struct domain *d, const struct token_new *n, char id[ID_SIZ
 	return str_copy(id, ID_SIZE, db_str(r, 0, USER_ID)) < 0 ? err_set(err, ERR_INTERNAL, NULL, "an account has an impossible id") : 0;
 }
 
-/* 1: made. 0: it was there, by an earlier request with the same key. */
-static int insert(struct domain *d, const char *user_id, const struct parts *p, const struct token_new *n, const uint8_t hash[CRYPTO_HASH_BYTES], err_t **err)
+/* Made now, or by an earlier request with the same key. */
+static int insert(struct domain *d, const struct caller *by, const char *user_id, const struct parts *p, const struct token_new *n,
+	const uint8_t hash[CRYPTO_HASH_BYTES], err_t **err)
 {
 	err_t *e = NULL;
-	if (db_token_insert(d->db, p->id, user_id, caller_kind_name(n->kind), hash, CRYPTO_HASH_BYTES, n->label, n->lifetime_ms, &e) == 0)
-		return 1;
+	struct db_act a = answer_act(by);
+	struct db_token_new t = { .id = p->id, .user_id = user_id, .kind = caller_kind_name(n->kind), .label = n->label, .hash = hash, .hash_len = CRYPTO_HASH_BYTES,
+		.lifetime_ms = n->lifetime_ms };
+	if (db_token_insert(d->db, &t, &a, &e) == 0)
+		return 0;
 	if (err_code(e) != ERR_EXISTS || !n->idempotency.key)
 		return err_move(err, e);
 	err_free(e);
@@ -115,12 +118,10 @@ int tokens_create(struct domain *d, const struct caller *by, const struct token_
 		draw(&p);
 	make_secret(n->kind, &p, secret);
 	crypto_keyed_hash(&d->pepper, secret, strlen(secret), hash);
-	int rc = insert(d, user_id, &p, n, hash, err);
+	int rc = insert(d, by, user_id, &p, n, hash, err);
 	if (rc < 0)
 		crypto_wipe(secret, TOKEN_SECRET_SIZE);
-	if (rc == 1)
-		(void)audit_write(d, by, "token.create", p.id, "ok", NULL);
-	return rc < 0 ? -1 : 0;
+	return rc;
 }
 
 static json_t *token_json(const struct db_result *r, int row)
@@ -178,12 +179,10 @@ int tokens_page(struct domain *d, const struct caller *c, int64_t limit, const c
 static int revoke_of(struct domain *d, const struct caller *by, const char *id, const char *user_id, err_t **err)
 {
 	bool found = false;
-	if (is_id(id) && db_token_revoke(d->db, id, user_id, &found, err) < 0)
+	struct db_act a = answer_act(by);
+	if (is_id(id) && db_token_revoke(d->db, id, user_id, &a, &found, err) < 0)
 		return -1;
-	if (!found)
-		return err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
-	(void)audit_write(d, by, "token.revoke", id, "ok", NULL);
-	return 0;
+	return found ? 0 : err_set(err, ERR_NOT_FOUND, "not_found", "there is no such token");
 }
 
 int tokens_revoke(struct domain *d, const struct caller *by, const char *id, err_t **err)

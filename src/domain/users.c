@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "db/db_accounts.h"
 #include "domain/answer.h"
-#include "domain/audit.h"
 #include "domain/run_json.h"
 
 bool users_name_valid(const char *name)
@@ -30,18 +29,18 @@ static json_t *user_json(const struct db_result *r, int row)
 int users_create(struct domain *d, const struct caller *by, const char *name, bool admin, json_t **ret, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
+	struct db_act a = answer_act(by);
 	char id[ID_SIZE];
 	err_t *e = NULL;
 	if (!users_name_valid(name))
 		return err_set(err, ERR_REFUSED, "bad_user_name", "a user's name has 1 to 64 of a-z 0-9 . _ - and begins with a letter or digit");
 	id_v7(id);
-	if (db_user_insert(d->db, id, name, admin, &e) < 0) {
+	if (db_user_insert(d->db, id, name, admin, &a, &e) < 0) {
 		if (err_code(e) != ERR_EXISTS)
 			return err_move(err, e);
 		err_free(e);
 		return err_set(err, ERR_EXISTS, "user_exists", "there is a user of this name");
 	}
-	(void)audit_write(d, by, admin ? "user.create_admin" : "user.create", name, "ok", NULL);
 	if (db_users(d->db, name, &r, err) < 0)
 		return -1;
 	json_t *o = db_rows(r) == 1 ? user_json(r, 0) : NULL;
