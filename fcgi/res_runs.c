@@ -2,6 +2,7 @@
 
 #include "domain/auth.h"
 #include "domain/runs.h"
+#include "domain/steer.h"
 #include "fcgi/auth.h"
 #include "fcgi/page.h"
 
@@ -180,4 +181,19 @@ int res_runs_cancel(struct call *c, err_t **err)
 	if (json_only_keys(c->body, keys, err) < 0 || runs_cancel(c->ctx->domain, &c->caller, c->params[0], &o, err) < 0)
 		return -1;
 	return response_json(c->r, 200, o, err);
+}
+
+int res_runs_steer(struct call *c, err_t **err)
+{
+	static const char *const keys[] = { "input", NULL };
+	struct steer s = { .idempotency = { .key = request_field(c->q, FIELD_IDEMPOTENCY_KEY), .body = c->raw, .body_len = c->raw_len } };
+	json_t *input = NULL, *o = NULL;
+
+	if (json_only_keys(c->body, keys, err) < 0)
+		return -1;
+	if (json_object_object_get_ex(c->body, "input", &input))
+		s.input = input;
+	if (steer_run(c->ctx->domain, &c->caller, c->params[0], &s, &o, err) < 0)
+		return -1;
+	return response_json(c->r, 201, o, err);
 }

@@ -11,5 +11,6 @@ int res_runs_get(struct call *c, err_t **err);
 int res_runs_heartbeat(struct call *c, err_t **err);
 int res_runs_finish(struct call *c, err_t **err);
 int res_runs_cancel(struct call *c, err_t **err);
+int res_runs_steer(struct call *c, err_t **err);
 
 #endif

@@ -17,6 +17,7 @@ const struct route routes[] = {
 	{ METHOD_POST, "/api/runs/{run_id}/heartbeat", ROUTE_CALLER, ROUTE_JSON, "", res_runs_heartbeat, "heartbeatRun" },
 	{ METHOD_POST, "/api/runs/{run_id}/finish", ROUTE_CALLER, ROUTE_JSON, "", res_runs_finish, "finishRun" },
 	{ METHOD_POST, "/api/runs/{run_id}/cancel", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_runs_cancel, "cancelRun" },
+	{ METHOD_POST, "/api/runs/{run_id}/steer", ROUTE_CALLER, ROUTE_JSON, "", res_runs_steer, "steerRun" },
 	{ METHOD_POST, "/api/runs/{run_id}/commands", ROUTE_CALLER, ROUTE_JSON, "encoding", res_commands_start, "startCommand" },
 	{ METHOD_GET, "/api/runs/{run_id}/commands", ROUTE_CALLER, ROUTE_NO_BODY, "limit cursor", res_commands_list, "listCommands" },
 	{ METHOD_GET, "/api/commands/{command_id}", ROUTE_CALLER, ROUTE_NO_BODY, "", res_commands_get, "getCommand" },

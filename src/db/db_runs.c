@@ -113,6 +113,24 @@ int db_run_cancel(struct db *d, const char *run, const struct db_origin *o, stru
 	return db_query(d, &run_cancel, &p, ret, err);
 }
 
+static const struct db_stmt run_steer = {
+	"run_steer",
+	"SELECT " ANSWER ", " DB_RUN_COLUMNS("(a.successor)") " FROM run_steer($1::uuid, $2::uuid, $3::json, $4, $5::bytea, " ORIGIN(6, 7, 8, 9, 10) ") a",
+	true,
+};
+
+int db_run_steer(struct db *d, const char *run, const char *successor, const char *input, const struct db_idem *i, const struct db_origin *o, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, run);
+	db_add_str(&p, successor);
+	db_add_str(&p, input);
+	db_add_str(&p, i->key);
+	db_add_bytes(&p, i->body_hash, i->body_hash_len);
+	db_add_origin(&p, o);
+	return db_query(d, &run_steer, &p, ret, err);
+}
+
 static const struct db_stmt run_get = {
 	"run_get",
 	"SELECT " DB_RUN_COLUMNS("r") " FROM runs r WHERE r.id = $1::uuid AND r.user_id = $2::uuid",

@@ -48,6 +48,9 @@ int db_run_heartbeat(struct db *d, const char *run, const struct db_lease *l, co
 int db_run_finish(struct db *d, const char *run, const struct db_lease *l, const char *status, const char *code, const char *message, const struct db_origin *o,
 	struct db_result **ret, err_t **err);
 int db_run_cancel(struct db *d, const char *run, const struct db_origin *o, struct db_result **ret, err_t **err);
+/* input: JSON text. Behind the Run's columns its successor's, from RUN_SUCCESSOR_AT on; of a Run that has ended its own alone. */
+#define RUN_SUCCESSOR_AT (RUN_ANSWER_AT + RUN_COLS)
+int db_run_steer(struct db *d, const char *run, const char *successor, const char *input, const struct db_idem *i, const struct db_origin *o, struct db_result **ret, err_t **err);
 
 /* Run columns from 0 on. */
 int db_run_get(struct db *d, const char *run, const char *user, struct db_result **ret, err_t **err);

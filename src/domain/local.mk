@@ -26,6 +26,7 @@ libdomain_a_SOURCES = \
 	src/domain/sandbox_ask.c src/domain/sandbox_ask.h \
 	src/domain/sandbox_duties.c src/domain/sandbox_duties.h \
 	src/domain/sandbox_quarantine.c \
+	src/domain/steer.c src/domain/steer.h \
 	src/domain/tokens.c src/domain/tokens.h \
 	src/domain/users.c src/domain/users.h
 DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
@@ -34,8 +35,8 @@ DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 dist_check_SCRIPTS = tests/unit/test_domain_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
-DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_clock tests/unit/test_domain_model \
-	tests/unit/test_domain_sandbox
+DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_audit tests/unit/test_domain_clock \
+	tests/unit/test_domain_model tests/unit/test_domain_sandbox tests/unit/test_domain_steer
 check_PROGRAMS += $(DOMAIN_TESTS)
 TESTS += tests/unit/test_domain_model_control
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
@@ -52,9 +53,15 @@ tests_unit_test_domain_access_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_sandbox_SOURCES = tests/unit/test_domain_sandbox.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_sandbox_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_sandbox_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_audit_SOURCES = tests/unit/test_domain_audit.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_audit_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_audit_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_clock_SOURCES = tests/unit/test_domain_clock.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_clock_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_clock_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_steer_SOURCES = tests/unit/test_domain_steer.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_steer_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_steer_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)

@@ -91,6 +91,25 @@ def finish_forgotten(u):
     until("the Run is offered again or has ended", lambda: u.get_run(run)["status"] in ("pending", "completed"))
 
 
+@recipe(ALL, "steer:worker")
+def steer(u):
+    """The input is taken once, and delivered once, after what the Run did was ended."""
+    key, wish = new_key(), {"input": {"say": "stop"}}
+    run, lease = u.run()
+    mark, command = u.mark(600)
+    cid = u.start(run, lease, command)
+    u.started(cid)
+    u.expect(mark, 1)
+    yield lambda: u.call("POST", "/api/runs/%s/steer" % run, wish, key)
+    answer = u.again("POST", "/api/runs/%s/steer" % run, wish, key).json
+    assert (answer["run"]["id"], answer["run"]["status"]) == (run, "yielded"), answer
+    got = until("the successor is offered", lambda: (lambda a: a.status == 200 and a.json)(u.again("POST", "/api/runs/claim", {"worker_id": "w"}, fine=(200, 204))))
+    assert (got["run"]["id"], got["run"]["input"]) == (answer["successor"]["id"], wish["input"]), got
+    assert u.ended(cid)["reason"] == "cancelled"
+    assert u.again("POST", "/api/runs/claim", {"worker_id": "w"}, fine=(200, 204)).status == 204
+    assert u.finish(got["run"]["id"], got["lease_token"]).status == 200
+
+
 @recipe(ALL, "cancel:worker")
 def cancel(u):
     run, lease = u.run()

@@ -21,6 +21,7 @@
 #include "domain/orphans.h"
 #include "domain/reports.h"
 #include "domain/runs.h"
+#include "domain/steer.h"
 #include "lib/stand.h"
 
 #define RUNS_MAX 400
@@ -151,6 +152,22 @@ static void op_cancel(struct domain *d)
 	forgive(e);
 }
 
+static void op_steer(struct domain *d)
+{
+	struct known *k = any_run();
+	json_t *o = NULL, *input = json_object_new_string(k->id);
+	const json_t *next = NULL;
+	err_t *e = NULL;
+	char key[16];
+	snprintf(key, sizeof key, "s%u", dice(20));
+	if (steer_run(d, C, k->id, &(struct steer){ .input = input, .idempotency = { .key = dice(2) ? NULL : key, .body = k->id, .body_len = strlen(k->id) } }, &o, &e) == 0 &&
+			json_get_obj(o, "successor", true, &next, NULL) == 0)
+		remember(next, "");
+	json_object_put(o);
+	json_object_put(input);
+	forgive(e);
+}
+
 static void op_heartbeat(struct domain *d)
 {
 	struct known *k = any_run();
@@ -184,7 +201,7 @@ static void op_get(struct domain *d)
 	forgive(e);
 }
 
-static void (*const ops[])(struct domain *) = { op_create, op_create, op_claim, op_start, op_start, op_start, op_execute, op_finish, op_cancel, op_heartbeat,
+static void (*const ops[])(struct domain *) = { op_create, op_create, op_claim, op_start, op_start, op_start, op_execute, op_finish, op_cancel, op_steer, op_heartbeat,
 	op_reports, op_reports, op_duty, op_duty, op_get };
 
 /* What befalls the others. */
@@ -209,8 +226,8 @@ static void fate(void)
 }
 
 #ifdef PADDOCK_FAULTS
-static const char *const points[] = { "create_before_row", "create_after_row", "claim_after_row", "finish_before_row", "finish_after_row", "cancel_after_row", "cancel_before_call",
-	"start_before_row", "start_after_row", "start_before_call", "start_after_call", "execute_after_row", "ends_before_row", "ends_after_row", "reports_before_call",
+static const char *const points[] = { "create_before_row", "create_after_row", "claim_after_row", "finish_before_row", "finish_after_row", "steer_before_row", "steer_after_row",
+	"cancel_after_row", "cancel_before_call", "start_before_row", "start_after_row", "start_before_call", "start_after_call", "execute_after_row", "ends_before_row", "ends_after_row", "reports_before_call",
 	"cleanup_before_call", "cleanup_after_call", "cleanup_before_row", "cleanup_after_row" };
 
 /* A process of its own does a few things and dies at a chosen point, if it comes there. */
@@ -224,6 +241,7 @@ static void mortal(void)
 	pid_t pid = fork();
 	if (pid == 0) {
 		setenv("PADDOCK_FAULT", spec, 1);
+		setenv("CMOCKA_TEST_ABORT", "1", 1);
 		struct domain *d = stand_domain(&st);
 		for (size_t i = 0; i < UNIT_LEN(first); i++)
 			ops[first[i]](d);
@@ -289,6 +307,27 @@ static void check_instances(const json_t *mine)
 	}
 }
 
+#define ROWS(WHICH) "(SELECT count(*) FROM audit a WHERE a.object = r.id::text AND " WHICH ")"
+
+/* What moved a Run is on record, once. */
+static void check_audit(void)
+{
+	static const char *const wrong[] = {
+		ROWS("action = 'run.create'") " <> 1",
+		ROWS("action = 'run.claim'") " <> (SELECT count(*) FROM run_attempts t WHERE t.run_id = r.id AND t.worker_id IS NOT NULL)",
+		ROWS("action NOT IN ('run.create', 'run.claim', 'run.cleanup') AND result NOT IN ('pending', 'requested')") " <> 1",
+		/* A Run that ends while an attempt of it is being cleaned up has one clean-up for both. */
+		ROWS("action = 'run.cleanup' AND result = 'ok'") " NOT BETWEEN 1 AND 1 + " ROWS("result = 'pending'"),
+	};
+	char sql[512];
+	for (size_t i = 0; i < UNIT_LEN(wrong); i++) {
+		assert_int_equal(str_fmt(sql, sizeof sql, "SELECT count(*) FROM runs r WHERE NOT oneshot AND %s", wrong[i]), 0);
+		if (stand_count(&st, sql) != 0)
+			fail_msg("%s", sql);
+	}
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM audit WHERE actor_id IS NULL AND actor IS NULL"), 0);
+}
+
 static void check(void)
 {
 	json_t *mine = stand_state(&st);
@@ -304,6 +343,9 @@ static void check(void)
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL"), 0);
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM run_attempts WHERE ended_at IS NULL"), 0);
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM runs WHERE attempt > max_attempts"), 0);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM runs r WHERE (status = 'yielded') <> (successor_id IS NOT NULL) "
+		"OR (SELECT count(*) FROM runs p WHERE p.successor_id = r.id) > 1"), 0);
+	check_audit();
 }
 
 static void test_walk(void **state)
