@@ -117,7 +117,7 @@ BODIES = [
     (b"", 400, "body_required"), (b"{", 400, "bad_json"), (b"[]", 400, "bad_json"), (b'{"a":1}x', 400, "bad_json"), (b'{"command":"a","command":"b"}', 400, "bad_json"),
     (b'{"command":"\xff"}', 400, "bad_json"), (b'{"command":NaN}', 400, "bad_json"), (b'{"env":' + b'{"a":' * 40 + b"1" + b"}" * 41, 400, "bad_json"),
     (b'{"command":1}', 400, "bad_field"), (b'{"comand":"a"}', 400, "unknown_field"), (b'{"command":"a","stage":{}}', 400, "unknown_field"),
-    (b'{"command":"a","with_sandbox":true}', 400, "unknown_field"), (b'{"command":"a","background":true}', 400, "unknown_field"), (b"{}", 400, "bad_field"),
+    (b'{"command":"a","with_sandbox":true}', 409, "with_sandbox_unsupported"), (b'{"command":"a","with_sandbox":1}', 400, "bad_field"), (b'{"command":"a","background":true}', 400, "unknown_field"), (b"{}", 400, "bad_field"),
     (b'{"command":"a","argv":["a"]}', 400, "bad_field"), (b'{"command":""}', 422, "bad_command"), (b'{"argv":[]}', 422, "bad_argv"),
     (b'{"command":"a","cwd":"x"}', 422, "bad_cwd"), (b'{"command":"a","cwd":"/a/../b"}', 422, "bad_cwd"), (b'{"command":"a","timeout_ms":0}', 422, "bad_timeout"),
     (b'{"command":"a","timeout_ms":-1}', 422, "bad_timeout"), (b'{"command":"a","env":{"A=":"b"}}', 422, "bad_env")]
