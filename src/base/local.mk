@@ -19,3 +19,10 @@ libbase_a_SOURCES = \
 noinst_PROGRAMS += tests/lib/fault-list
 tests_lib_fault_list_SOURCES = tests/lib/fault_list.c
 EXTRA_DIST += tests/integration/test_crash_matrix.py tests/lib/crash.py tests/lib/crash_recipes.py tests/lib/nodes.py
+
+# A wall clock that steps, for tests/integration/test_two_nodes.py.
+noinst_DATA += tests/lib/clock_shift.so
+EXTRA_DIST += tests/lib/clock_shift.c tests/integration/test_two_nodes.py
+CLEANFILES += tests/lib/clock_shift.so
+tests/lib/clock_shift.so: tests/lib/clock_shift.c
+	$(AM_V_CC)$(MKDIR_P) tests/lib && $(CC) $(CFLAGS) -Wall -Wextra -fPIC -shared -o $@ $(srcdir)/tests/lib/clock_shift.c

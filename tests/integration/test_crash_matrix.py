@@ -41,7 +41,7 @@ def _walks(request):
 
     def walk(kind):
         try:
-            with Stack(cluster, KINDS[kind], runs_max_attempts=3) as stack:
+            with Stack(cluster, KINDS[kind], runs_max_attempts=3, sandbox_keepalive_ms=500) as stack:
                 walks[kind] = crash.Walk(stack, [case for case in CASES if case.kind == kind])
                 walks[kind].run()
         except BaseException as e:   # pylint: disable=broad-except  - raised again below, by the test's own thread

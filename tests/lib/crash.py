@@ -1,7 +1,8 @@
 """The crash matrix: which process dies where while what is going on. Made from src/base/fault_steps.def by way of the program fault-list.
 
 A recipe is a generator over a User: what it does before its first yield brings the service into the state in which the step happens; what it yields is
-called while the point is armed; what follows is what a sensible client does next. It says with u.expect() how often a command may have been started."""
+called while the point is armed; what follows is what a sensible client does next. It says with u.expect() how often a command may have been started.
+It may yield a pair: the call and the point at which a worker has to die before, so that what the call began is left to others."""
 
 import collections
 import secrets
@@ -65,9 +66,9 @@ def matrix(table, kinds):
 class Traveller(User):
     """The user of one case."""
 
-    def __init__(self, stack, name):
+    def __init__(self, stack, name, case):
         super().__init__(stack, name)
-        self.allowed = {}
+        self.allowed, self.point = {}, case.point
 
     def expect(self, mark, *counts):
         self.allowed[mark] = counts
@@ -113,15 +114,16 @@ class Walk:
         node, executor = self.stack.nodes[0], self.stack.executor
         program = executor if case.actor == "executor" else node
         name = "%s.%s" % (case.point.replace("_", "-"), case.recipe.__name__.replace("_", "-"))
-        u = self.users[case] = Traveller(self.stack, ("%s.%s%d" % (name[:54], case.actor[0], len(self.users))).lower())
+        u = self.users[case] = Traveller(self.stack, ("%s.%s%d" % (name[:54], case.actor[0], len(self.users))).lower(), case)
         try:
             if case.actor == "janitor":
                 until("the janitor is old enough", lambda: self.janitor_age() >= JANITOR_YOUNG_S, 15)
             steps = case.recipe(u)
-            trigger = next(steps)
+            got = next(steps)
+            trigger, before = got if isinstance(got, tuple) else (got, None)
             with open(program.log, "rb") as f:
                 begin = f.seek(0, 2)
-            program.faults.arm((case.point, PROCESS[case.actor]))
+            program.faults.arm(*([(before, PROCESS["worker"])] if before else []), (case.point, PROCESS[case.actor]))
             asker = threading.Thread(target=self.ask, args=(trigger,))
             asker.start()
             self.death(case, program, begin)
@@ -170,6 +172,8 @@ class Walk:
         begin = time.monotonic()
         self.blame(self.stack.settle(SETTLE_S), "still to do")
         self.settled_s = time.monotonic() - begin
+        if self.stack.provider.persistent:
+            self.pause_all()
         self.blame(self.stack.disagreements(), "disagreement")
         self.blame(self.stack.usage_errors(), "usage")
         starts = self.stack.provider.starts(self.stack)
@@ -180,8 +184,7 @@ class Walk:
                     self.problems[case].append("%s was started %d times, not %s" % (mark, starts[mark], " or ".join(map(str, allowed))))
         self.further()
 
-    def further(self):
-        """The service still works for everybody."""
+    def each_user(self, what, fn):
         todo, lock = list(self.users.items()), threading.Lock()
 
         def work():
@@ -191,16 +194,30 @@ class Walk:
                         return
                     case, u = todo.pop()
                 try:
-                    mark, command = u.mark()
-                    end = u.ended(u.execute(command))
-                    assert (end["status"], end["exit_code"]) == ("exited", 0), end
-                    assert mark in end["stdout"], end
+                    fn(u)
                 except Exception:   # pylint: disable=broad-except
-                    self.problems[case].append("a further command: " + traceback.format_exc(limit=-3))
+                    self.problems[case].append("%s: %s" % (what, traceback.format_exc(limit=-3)))
         threads = [threading.Thread(target=work) for _ in range(4)]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
+
+    def pause_all(self):
+        """So that all running time has an end and is on record."""
+        def pause(u):
+            answer = u.again("POST", "/api/user/sandbox/pause", fine=(200, 409))
+            assert answer.status == 200 or answer.json["code"] == "sandbox_not_found", answer
+        self.each_user("pause", pause)
+        self.blame(self.stack.settle(SETTLE_S), "still to do after a pause")
+
+    def further(self):
+        """The service still works for everybody."""
+        def once_more(u):
+            mark, command = u.mark()
+            end = u.ended(u.execute(command))
+            assert (end["status"], end["exit_code"]) == ("exited", 0), end
+            assert mark in end["stdout"], end
+        self.each_user("a further command", once_more)
         self.blame(self.stack.settle(SETTLE_S), "still to do after a further command")
         self.blame(self.stack.disagreements(), "disagreement after a further command")

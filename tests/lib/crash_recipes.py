@@ -179,10 +179,176 @@ def lease_lost(u):
     assert u.finish(run, got["lease_token"]).status == 200
 
 
+# --- sandboxes that outlive Runs ---
+
+def ready(u):
+    """A sandbox that is there and at rest; its row."""
+    mark, command = u.mark()
+    done(u, u.execute(command), mark)
+    return at_rest(u, "ready")
+
+
+def at_rest(u, *states):
+    def rest():
+        row = u.sandbox()
+        return row and row["state"] in states and not u.unrest() and row
+    return until(lambda: "the sandbox is %s and at rest: %r, %r" % (states, u.sandbox(), u.unrest()), rest)
+
+
+def paused(u):
+    ready(u)
+    assert u.again("POST", "/api/user/sandbox/pause").status == 200
+    return at_rest(u, "paused")
+
+
+def works(u):
+    mark, command = u.mark()
+    done(u, u.execute(command), mark)
+    return u.sandbox()
+
+
+def is_before_row(u):
+    return u.point.endswith("_before_row")
+
+
+def post(u, what, wish=None):
+    return lambda: u.call("POST", "/api/user/sandbox/" + what, wish)
+
+
+@recipe(PERSISTENT, "make/call:worker", "rebuild:worker")
+def rebuild(u):
+    was = ready(u)
+    yield post(u, "rebuild")
+    row = at_rest(u, "ready")
+    assert row["generation"] == was["generation"] + (u.point != "rebuild_before_row"), (was, row)
+    assert works(u)["instance_id"] == row["instance_id"]
+
+
+@recipe(PERSISTENT, "make/call:janitor")
+def rebuild_left(u):
+    """The worker that decided it told nobody."""
+    was = ready(u)
+    yield post(u, "rebuild"), "rebuild_after_row"
+    row = at_rest(u, "ready")
+    assert row["generation"] == was["generation"] + 1, (was, row)
+    assert works(u)["instance_id"] == row["instance_id"]
+
+
+@recipe(PERSISTENT, "make/call:janitor")
+def first_use_left(u):
+    mark, command = u.mark()
+    u.expect(mark, 0, 1)
+    yield (lambda: u.call("POST", "/api/execute", u.body(command))), "execute_after_row"
+    row = until("the sandbox is there", lambda: (lambda r: r and r["state"] == "ready" and r)(u.sandbox()))
+    assert (row["generation"], works(u)["instance_id"]) == (1, row["instance_id"])
+
+
+@recipe(PERSISTENT, "release:worker", "retire/call:worker")
+def release(u):
+    was = ready(u)
+    yield post(u, "release")
+    row = at_rest(u, "ready" if is_before_row(u) else "none")
+    now = works(u)
+    assert now["generation"] == was["generation"] + (row["state"] == "none"), (was, now)
+
+
+@recipe(PERSISTENT, "retire/call:janitor")
+def release_left(u):
+    was = ready(u)
+    yield post(u, "release"), "release_after_row"
+    at_rest(u, "none")
+    assert works(u)["generation"] == was["generation"] + 1
+
+
+@recipe(PERSISTENT, "pause:worker", "observe:worker")
+def pause(u):
+    was = ready(u)
+    yield post(u, "pause")
+    row = at_rest(u, "ready" if u.point == "pause_before_row" else "paused")
+    assert row["instance_id"] == was["instance_id"]
+    assert works(u)["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "pause/call:janitor")
+def pause_left(u):
+    was = ready(u)
+    yield post(u, "pause"), "pause_after_row"
+    assert at_rest(u, "paused")["instance_id"] == was["instance_id"]
+    assert works(u)["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "idle_pause:janitor", "pause/call:janitor", "observe:janitor")
+def idle(u):
+    was = ready(u)
+    yield lambda: u.leave_idle()
+    assert at_rest(u, "paused")["instance_id"] == was["instance_id"]
+    assert works(u)["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "wake/call:janitor")
+def wake_left(u):
+    was = paused(u)
+    mark, command = u.mark()
+    u.expect(mark, 0, 1)
+    yield (lambda: u.call("POST", "/api/execute", u.body(command))), "execute_after_row"
+    assert until("it is awake", lambda: (lambda r: r["state"] == "ready" and r)(u.sandbox()))["instance_id"] == was["instance_id"]
+    assert works(u)["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "execute/row:worker", "start/call:worker", "ends:janitor")
+def execute_paused(u):
+    """A command that wakes."""
+    was = paused(u)
+    key, (mark, command) = new_key(), u.mark()
+    yield lambda: u.call("POST", "/api/execute", u.body(command), key)
+    done(u, u.execute(command, key), mark)
+    assert u.sandbox()["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "keepalive:worker")
+def keep_alive(u):
+    was = ready(u)
+    yield post(u, "keep-alive", {"timeout_ms": 60000})
+    assert u.again("POST", "/api/user/sandbox/keep-alive", {"timeout_ms": 60000}).status == 200
+    assert works(u)["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "keepalive/call:janitor")
+def kept_by_run(u):
+    """We keep it alive while a Run is active."""
+    was = ready(u)
+    run, lease = u.run()
+    mark, command = u.mark()
+    yield lambda: done(u, u.start(run, lease, command), mark)
+    assert u.finish(run, lease).status == 200
+    assert at_rest(u, "ready")["instance_id"] == was["instance_id"]
+
+
+@recipe(("scripted",), "again:worker")
+def with_sandbox(u):
+    """It vanished, and its user wants another."""
+    was = ready(u)
+    u.stack.provider.vanish(u.stack.executor, was["instance_id"])
+    key, (mark, command) = new_key(), u.mark()
+    run, lease = u.run()
+    wish = u.body(command, lease, with_sandbox=True)
+    yield lambda: u.call("POST", "/api/runs/%s/commands" % run, wish, key)
+    answer = u.again("POST", "/api/runs/%s/commands" % run, wish, key, fine=(202, 409))
+    if answer.status == 202:
+        u.ended(answer.json["id"])
+    u.expect(mark, 0, 1)
+    assert u.finish(run, lease).status == 200
+    again = u.again("POST", "/api/runs", {"thread_id": "more", "claim": {"worker_id": "w"}}).json
+    mark, command = u.mark()
+    cid = u.again("POST", "/api/runs/%s/commands" % again["id"], u.body(command, again["lease_token"], with_sandbox=True)).json["id"]
+    done(u, cid, mark)
+    assert u.finish(again["id"], again["lease_token"]).status == 200
+    assert at_rest(u, "ready")["generation"] == was["generation"] + 1
+
+
 # --- the executor's own ---
 
 @recipe(ALL, "command_put:executor", "command_hand:executor", "command_end:executor", "command_ack:executor", "command:executor", "instance:executor")
-@recipe(PER_RUN, "instance_destroying:executor", "instance_gone:executor")
 def execute_over(u):
     """It was run once, or the answer says that it was not run."""
     key, (mark, command) = new_key(), u.mark()
@@ -210,35 +376,73 @@ def sandbox_dies(u):
     assert u.finish(run, got["lease_token"]).status == 200
 
 
-def in_own_sandbox(u):
-    """The sandbox is there and works."""
-    mark, command = u.mark()
-    done(u, u.execute(command), mark)
+@recipe(ALL, "instance_destroying:executor", "instance_gone:executor")
+def destroyed(u):
+    """The sandbox is given up: with its Run, or by its user."""
+    if u.stack.provider.persistent:
+        was = ready(u)
+        yield post(u, "release")
+        at_rest(u, "none")
+        assert works(u)["generation"] == was["generation"] + 1
+    else:
+        yield from execute_over(u)
 
 
-@recipe(PERSISTENT, "instance_pausing:executor", "instance_paused:executor", "instance_waking:executor")
-def nap(u):
-    key, (mark, command) = new_key(), u.mark()
-    in_own_sandbox(u)
-
-    def trigger():
-        u.again("POST", "/api/user/sandbox/pause")
-        u.call("POST", "/api/execute", u.body(command), key)
-    yield trigger
-    done(u, u.execute(command, key), mark, 0, 1)
+@recipe(PERSISTENT, "instance_pausing:executor", "instance_paused:executor")
+def pause_over(u):
+    was = ready(u)
+    yield post(u, "pause")
+    assert at_rest(u, "paused")["instance_id"] == was["instance_id"]
+    assert works(u)["instance_id"] == was["instance_id"]
 
 
-@recipe(PERSISTENT, "instance_destroying:executor", "instance_gone:executor")
-def rebuild(u):
-    in_own_sandbox(u)
-    yield lambda: u.call("POST", "/api/user/sandbox/rebuild")
-    in_own_sandbox(u)
+@recipe(PERSISTENT, "instance_waking:executor")
+def wake_over(u):
+    was = paused(u)
+    yield from execute_over(u)
+    assert u.sandbox()["instance_id"] == was["instance_id"]
+
+
+@recipe(PERSISTENT, "instance_destroying:executor", "instance_gone:executor", "instance:executor")
+def rebuild_over(u):
+    was = ready(u)
+    yield post(u, "rebuild")
+    row = at_rest(u, "ready")
+    assert row["generation"] == was["generation"] + 1
+    assert works(u)["instance_id"] == row["instance_id"]
 
 
 @recipe(PERSISTENT, "scope_ending:executor", "scope_gone:executor")
-def run_in_own_sandbox(u):
-    mark, command = u.mark()
+def scope_over(u):
+    """A Run is cancelled while its command runs."""
+    was = ready(u)
     run, lease = u.run()
-    done(u, u.start(run, lease, command), mark)
-    yield lambda: u.finish(run, lease)
-    assert run_ended(u, run)["status"] == "completed"
+    mark, command = u.mark(600)
+    cid = u.start(run, lease, command)
+    u.started(cid)
+    u.expect(mark, 1)
+    yield lambda: u.call("POST", "/api/runs/%s/cancel" % run)
+    u.cancel(run)
+    assert u.ended(cid)["reason"] == "cancelled"
+    assert run_ended(u, run)["status"] == "cancelled"
+    assert at_rest(u, "ready")["instance_id"] == was["instance_id"]
+
+
+@recipe(("scripted",), "instance_over:executor")
+def vanished(u):
+    """What its commands ran in is no more."""
+    ready(u)
+    run, lease = u.run()
+    mark, command = u.mark(600)
+    cid = u.start(run, lease, command)
+    u.started(cid)
+    u.expect(mark, 1)
+    instance = u.sandbox()["instance_id"]
+    yield lambda: u.stack.provider.vanish(u.stack.executor, instance)
+    assert u.ended(cid)["status"] == "lost"
+    assert u.finish(run, lease).status == 200
+    at_rest(u, "error")
+    refused = u.again("POST", "/api/execute", u.body("true"), fine=(200, 409))
+    assert refused.status == 409 and refused.code == "sandbox_not_found", refused
+    assert u.again("POST", "/api/user/sandbox/rebuild").status == 200
+    at_rest(u, "ready")

@@ -21,6 +21,7 @@ import uuid
 
 import fcgi_client
 from executor import Executor
+from scripted_truth import ScriptedTruth
 
 LIB = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(LIB))
@@ -212,6 +213,7 @@ class Unshare:
     """The executor over the real agent in bare pid namespaces: one sandbox a Run."""
     name, service, persistent = "per-run", {}, False
     place = {"cwd": "/tmp"}   # it has the machine's own files
+    options = ""
 
     def __init__(self, build, root):
         self.program = build + "/tests/lib/paddock-executor-unshare"
@@ -252,12 +254,61 @@ class Unshare:
             os.kill(int(f.read()), signal.SIGKILL)
 
 
+    @staticmethod
+    def violations():
+        return []
+
+
+class Scripted:
+    """The executor over a simulated control plane: one sandbox a user."""
+    name, service, persistent = "scripted", {"provider": "host"}, True
+    place, options = {}, ""
+
+    def __init__(self, build, root):
+        self.program = build + "/tests/lib/paddock-executor-scripted"
+        os.mkdir(root + "/scripted")
+        self.truth = ScriptedTruth(root + "/scripted")
+        self.env = {"PADDOCK_SCRIPTED_DIR": root + "/scripted"}
+
+    @staticmethod
+    def available(build):
+        return os.access(build + "/tests/lib/paddock-executor-scripted", os.X_OK)
+
+    def command(self, mark, seconds=0):
+        return "echo %s%s" % (mark, "; sleep %g" % seconds if seconds else "")
+
+    def starts(self, stack):
+        marks, out = stack.mark_of_command(), collections.Counter()
+        for c in self.truth.read().commands.values():
+            out[marks.get(c.id)] += c.starts
+        return out
+
+    def instances(self, executor):
+        return {i.id: i.workspace for i in self.truth.living()}
+
+    def violations(self):
+        return self.truth.read().violations
+
+    def ever_made(self, stack):
+        return len(self.truth.read().instances)
+
+    def running_ms(self, executor):
+        return {i.id: i.running_ms() for i in self.truth.read().instances.values()}
+
+    def vanish(self, executor, iid):
+        self.truth.now("vanish", iid)
+        until("it has vanished", lambda: iid not in self.instances(executor))
+        self.truth.script()
+
+
 class ExecutorNode(Executor):
     """An executor that can be armed and started again."""
 
     def __init__(self, build, provider, **options):
         super().__init__(build, **options)
         self.provider = provider
+        with open(self.root + "/paddock.ini", "a", encoding="utf-8") as f:
+            f.write("[service]\n" + "".join("%s = %s\n" % kv for kv in provider.service.items()) + provider.options)
         self.faults = Faults(self.root + "/faults")
 
     def spawn(self):
@@ -354,6 +405,19 @@ class User:
 
     def cancel(self, run):
         return self.again("POST", "/api/runs/%s/cancel" % run, fine=(200, 409))
+
+    def sandbox(self):
+        """The row of the sandbox, if there is one."""
+        rows = self.stack.session.json("SELECT s.* FROM user_sandboxes s JOIN users u ON u.id = s.user_id WHERE u.name = '%s'" % self.name)
+        return rows[0] if rows else None
+
+    def unrest(self):
+        return [line for line in self.stack.unrest() if line.startswith(self.name + ":")]
+
+    def leave_idle(self):
+        """As if nobody had used the sandbox for an hour."""
+        self.stack.session.rows("UPDATE user_sandboxes s SET op_at = op_at - interval '1 hour', last_activity_at = last_activity_at - interval '1 hour', "
+                                "keep_until = NULL FROM users u WHERE u.id = s.user_id AND u.name = '%s'" % self.name)
 
     def get_run(self, run):
         return self.again("GET", "/api/runs/" + run).json
@@ -466,4 +530,11 @@ class Stack:
 
     def usage_errors(self):
         """Where the running time on record is more than a second from the provider's own."""
-        return []
+        if not self.provider.persistent:
+            return []
+        rows = {r["instance_id"]: r for r in self.session.json("""
+            SELECT l.instance_id, u.name, sum(l.ms + CASE WHEN l.ended_at IS NULL THEN 1000 * extract(epoch FROM clock_timestamp() - i.usage_at) ELSE 0 END) AS ms
+            FROM sb_usage_log l JOIN users u ON u.id = l.user_id LEFT JOIN instances i ON i.id = l.instance_id GROUP BY 1, 2""")}
+        real = self.provider.running_ms(self.executor)
+        return ["%s: instance %s: %s ms on record, %d ran" % (rows[iid]["name"] if iid in rows else "?", iid, rows.get(iid, {}).get("ms"), ms)
+                for iid, ms in real.items() if abs((rows[iid]["ms"] if iid in rows else 0) - ms) > 1000]

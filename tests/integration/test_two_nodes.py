@@ -1,0 +1,356 @@
+"""Two complete API nodes, each with its workers and its janitor, on one database and one executor."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+from conftest import BUILD
+from nodes import Cluster, Stack, Unshare, User, until
+
+PERSISTENT = [k for k in () if k.available(BUILD)]
+USERS, FIRST_USES, ROUNDS = 50, 1000, 200
+LOCK_HELD_S = 1.0
+
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+              pytest.mark.skipif(not os.access(BUILD + "/paddock-api", os.X_OK), reason="paddock-api is not built")]
+
+
+def figure(request, text):
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\nfigure: two nodes: " + text)
+
+
+@pytest.fixture(scope="module", name="cluster")
+def _cluster():
+    root = tempfile.mkdtemp(prefix="paddock-nodes-")
+    os.chmod(root, 0o711)
+    c = Cluster(BUILD, root)
+    yield c
+    assert "deadlock detected" not in c.log()
+    c.stop()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", name="stack", params=PERSISTENT, ids=lambda k: k.name)
+def _stack(cluster, request):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Stack(cluster, request.param, nodes=2, executor_options={"max_commands": 4000, "instance_commands": 1000}, api_workers=6, runs_all_commands=4000,
+               runs_user_commands=1000) as s:
+        yield s
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def in_parallel(*calls):
+    """Runs all at once; raises the first failure."""
+    failures, gate = [], threading.Barrier(len(calls))
+
+    def one(fn):
+        try:
+            gate.wait(60)
+            fn()
+        except BaseException as e:   # pylint: disable=broad-except
+            failures.append(e)
+    threads = [threading.Thread(target=one, args=(fn,)) for fn in calls]
+    old = threading.stack_size(256 << 10)
+    try:
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(old)
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+def agree(stack):
+    assert not stack.settle(60)
+    assert not stack.disagreements()
+    assert not stack.provider.violations()
+    assert stack.session.one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == "0"
+
+
+class Locks:
+    """Looks all the time at what the service's transactions hold."""
+    QUERY = """SELECT a.pid, a.state, left(a.query, 80) AS query, extract(epoch FROM clock_timestamp() - a.xact_start) AS age,
+        string_agg(DISTINCT l.locktype || ' ' || l.mode, ', ') AS locks, bool_and(l.granted) AS granted
+        FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid WHERE a.usename = 'paddock_api' AND a.datname = current_database() AND a.xact_start IS NOT NULL
+        AND (l.locktype = 'advisory' OR l.locktype = 'tuple' OR l.mode IN ('RowShareLock', 'RowExclusiveLock')) GROUP BY 1, 2, 3, 4"""
+
+    def __init__(self, stack):
+        self.session = stack.cluster.session(stack.db)
+        self.offenders, self.samples, self.busy, self.oldest, self.stop = [], 0, 0, 0.0, threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def look(self):
+        while not self.stop.wait(0.02):
+            rows = self.session.json(self.QUERY)
+            self.samples += 1
+            self.busy += bool(rows)
+            for r in rows:
+                self.oldest = max(self.oldest, r["age"])
+                if r["age"] > LOCK_HELD_S or (r["state"].startswith("idle") and r["age"] > 0.2):
+                    self.offenders.append(r)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        self.session.close()
+
+
+def test_fifty_users_have_fifty_sandboxes(stack, request):
+    """1,000 concurrent first uses."""
+    users = [User(stack, "first%d" % i) for i in range(USERS)]
+    answers, begin = {}, time.monotonic()
+
+    def use(i):
+        u = users[i % USERS].on(stack.nodes[i // USERS % 2])
+        mark, command = u.mark()
+        answer = u.call("POST", "/api/execute", u.body(command), timeout=120)
+        assert answer.status == 200, answer
+        answers[i] = (u, mark, answer.headers["X-Paddock-Command"])
+    in_parallel(*[lambda i=i: use(i) for i in range(FIRST_USES)])
+    took = time.monotonic() - begin
+    assert len(answers) == FIRST_USES
+    until("all commands have ended", lambda: stack.session.one("SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL") == "0", 120, 0.2)
+    assert stack.session.one("SELECT count(*) || ' ' || min(status) || ' ' || max(status) || ' ' || sum(exit_code) FROM sandbox_commands") == "1000 exited exited 0"
+    assert stack.session.one("SELECT count(*) || ' ' || max(generation) FROM user_sandboxes WHERE state = 'ready'") == "50 1"
+    assert stack.session.one("SELECT count(*) || ' ' || count(DISTINCT user_id) FROM instances") == "50 50"
+    assert sorted(stack.provider.instances(stack.executor).values()) == sorted(u.name for u in users)
+    assert stack.provider.ever_made(stack) == USERS
+    starts = stack.provider.starts(stack)
+    assert all(starts[mark] == 1 for _, mark, _ in answers.values())
+    agree(stack)
+    figure(request, "%d concurrent first uses by %d users: %d sandboxes, %.1f s" % (FIRST_USES, USERS, len(stack.provider.instances(stack.executor)), took))
+
+
+def test_two_hundred_rounds_of_everything(stack, request):
+    """rebuild ∥ pause ∥ execute ∥ idle sweep ∥ cancel end in a state that rows and provider agree on."""
+    users, done, refused = [User(stack, "round%d" % i) for i in range(10)], [0], {}
+    seed = random.randrange(1 << 32)
+    begin = time.monotonic()
+
+    def note(what, answer):
+        if answer.status not in (200, 202):
+            key = "%s %d %s" % (what, answer.status, answer.code)
+            refused[key] = refused.get(key, 0) + 1
+
+    def cancelled(u):
+        run = u.again("POST", "/api/runs", {"thread_id": "t", "claim": {"worker_id": "w"}}).json
+        if not run.get("lease_token"):
+            u.cancel(run["id"])   # the Thread's last Run is being cleaned up
+            return
+        _, command = u.mark(60)
+        note("start", u.call("POST", "/api/runs/%s/commands" % run["id"], u.body(command, run["lease_token"])))
+        u.cancel(run["id"])
+
+    def rounds(u, dice):
+        for _ in range(ROUNDS // len(users)):
+            a, b = (u.on(n) for n in dice.sample(stack.nodes, 2))
+
+            def execute(v):
+                _, command = v.mark()
+                note("execute", v.call("POST", "/api/execute", v.body(command)))
+            acts = [lambda a=a: note("rebuild", a.call("POST", "/api/user/sandbox/rebuild")), lambda b=b: note("pause", b.call("POST", "/api/user/sandbox/pause")),
+                    lambda a=a: execute(a), u.leave_idle, lambda b=b: cancelled(b)]
+            dice.shuffle(acts)
+            in_parallel(*[lambda act=act, wait=dice.random() * 0.05: (time.sleep(wait), act()) for act in acts])
+            done[0] += 1
+    with Locks(stack) as locks:
+        in_parallel(*[lambda u=u, i=i: rounds(u, random.Random("%d %d" % (seed, i))) for i, u in enumerate(users)])
+    took = time.monotonic() - begin
+    assert done[0] == ROUNDS, "seed %d" % seed
+    assert not [k for k in refused if " 500 " in k], refused
+    agree(stack)
+    starts = stack.provider.starts(stack)
+    assert all(starts[m] <= 1 for u in users for m in u.marks)
+    for u in users:
+        mark, command = u.mark()
+        assert mark in u.ended(u.execute(command))["stdout"]
+    agree(stack)
+    figure(request, "%d rounds in %.0f s, seed %d; refused: %s" % (ROUNDS, took, seed, ", ".join("%s: %d" % kv for kv in sorted(refused.items()))))
+    assert not locks.offenders, locks.offenders[:5]
+
+
+def test_no_lock_is_held_while_a_command_runs(stack, request):
+    users = [User(stack, "slow%d" % i) for i in range(8)]
+    for u in users:
+        u.ended(u.execute(u.mark()[1]))
+    with Locks(stack) as locks:
+        cids = []
+
+        def slow(u, node):
+            for _ in range(3):
+                cids.append((u, u.on(node).execute(u.mark(4)[1])))
+        in_parallel(*[lambda u=u, n=n: slow(u, n) for u in users for n in stack.nodes])
+        running = until("they run", lambda: int(stack.session.one("SELECT count(*) FROM sandbox_commands WHERE status = 'running'")) >= 30)
+        before = locks.samples
+        time.sleep(2)
+        quiet = locks.samples - before
+        still = int(stack.session.one("SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL"))
+        # The same users go on meanwhile: nobody waits for a command of his own or of others.
+        begin = time.monotonic()
+        for u in users:
+            assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
+        others = time.monotonic() - begin
+        for u, cid in cids:
+            assert u.ended(cid)["exit_code"] == 0
+    assert running >= 30 and still >= 30 and quiet >= 20
+    assert not locks.offenders, locks.offenders[:5]
+    assert others < 4 * len(users)
+    figure(request, "%d looks at pg_locks with %d commands running, transactions seen in %d: the oldest was %.0f ms old" % (
+        locks.samples, still, locks.busy, 1000 * locks.oldest))
+    agree(stack)
+
+
+def test_provider_away(stack):
+    """Explicit errors; nothing is rebuilt; all goes on by itself."""
+    u = User(stack, "away")
+    u.ended(u.execute(u.mark()[1]))
+    run, lease = u.run()
+    mark, command = u.mark(8)
+    cid = u.start(run, lease, command)
+    u.started(cid)
+    was = u.sandbox()
+    stack.executor.kill()
+    try:
+        for node in stack.nodes:
+            v = u.on(node)
+            answer = v.call("POST", "/api/execute", v.body(v.mark()[1]))
+            assert (answer.status, answer.code) == (503, "executor_unavailable") and answer.headers["Retry-After"], answer
+            for what in ("rebuild", "pause", "release"):
+                answer = v.call("POST", "/api/user/sandbox/" + what)
+                assert answer.code == "control_plane_unavailable" and answer.status == 503, answer
+            answer = v.call("GET", "/api/user/sandbox")
+            assert (answer.status, answer.json["generation"]) == (200, was["generation"]), answer
+            assert node.call("GET", "/readyz").status == 503
+        time.sleep(1)
+        assert {k: v for k, v in u.sandbox().items() if k in ("instance_id", "generation")} == {k: was[k] for k in ("instance_id", "generation")}
+    finally:
+        stack.executor.start()
+    for node in stack.nodes:
+        until("it is ready again", lambda n=node: n.call("GET", "/readyz").status == 200, 15, 0.1)
+    end = u.ended(cid)
+    assert (end["exit_code"], mark in end["stdout"]) == (0, True), end
+    assert u.finish(run, lease).status == 200
+    mark, command = u.mark()
+    assert mark in u.ended(u.execute(command))["stdout"]
+    assert u.sandbox()["instance_id"] == was["instance_id"]
+    assert stack.provider.starts(stack)[u.marks[1]] == 1
+    agree(stack)
+
+
+def blockers(u):
+    answer = u.call("POST", "/api/user/sandbox/rebuild")
+    assert (answer.status, answer.code) == (409, "sandbox_busy"), answer
+    return set(answer.json["blockers"])
+
+
+def test_rebuild_is_refused_while_something_goes_on(stack):
+    u = User(stack, "blocked")
+    run, lease = u.run()
+    cid = u.start(run, lease, u.mark(600)[1])
+    u.started(cid)
+    was = u.sandbox()
+    assert blockers(u) == {"active_runs", "active_operations"}
+
+    # Cancelling, then cleaning up: by rows, which is what it is decided by.
+    def with_rows(change, back, want):
+        stack.session.rows(change % run)
+        try:
+            assert blockers(u) == want
+        finally:
+            stack.session.rows(back % run)
+    with_rows("UPDATE runs SET status = 'cancel_requested', created_at = created_at WHERE id = '%s'", "UPDATE runs SET status = 'running' WHERE id = '%s'",
+              {"cancel_requested", "active_operations"})
+    u.cancel(run)
+    u.ended(cid)
+    until("it is cleaned up", lambda: not u.get_run(run)["runtime_cleanup_pending"])
+    # A clean-up that is not confirmed yet.
+    run, lease = u.run()
+    u.ended(u.start(run, lease, u.mark()[1]))
+    stack.session.rows("UPDATE runs SET cleanup_pending = true, cleanup_next_at = now() + interval '1 hour', status = 'failed', ended_at = now(), lease_expires_at = NULL, "
+                       "lease_hash = NULL, lease_nonce = NULL, lease_owner = NULL WHERE id = '%s'" % run)
+    assert blockers(u) == {"cleanup_pending"}
+    stack.session.rows("UPDATE runs SET cleanup_next_at = now() WHERE id = '%s'" % run)
+    until("it is cleaned up", lambda: not u.get_run(run)["runtime_cleanup_pending"])
+    # A file operation: a command of that kind.
+    cid = u.execute(u.mark(3)[1])
+    u.started(cid)
+    stack.session.rows("UPDATE sandbox_commands SET kind = 'file' WHERE id = '%s'" % cid)
+    assert "active_operations" in blockers(u)
+    u.ended(cid)
+    until("at rest", lambda: not u.unrest())
+    assert u.sandbox()["generation"] == was["generation"] and u.sandbox()["instance_id"] == was["instance_id"]
+    assert u.again("POST", "/api/user/sandbox/rebuild").json["generation"] == was["generation"] + 1
+    until("the new one is there", lambda: u.sandbox()["state"] == "ready")
+    assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
+    agree(stack)
+
+
+class Clock:
+    """The wall clock of a node."""
+
+    def __init__(self, path):
+        self.path = path
+        self.set_hours(0)
+
+    def set_hours(self, hours):
+        with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as f:
+            f.write(struct.pack("=q", hours * 3600000))
+
+
+@pytest.mark.skipif("asan" in subprocess.run(["ldd", BUILD + "/paddock-api"], capture_output=True, text=True, check=False).stdout, reason="the shim would come first")
+def test_clock_steps_harm_no_lease(cluster):
+    """The application's clock leaps by an hour, forward and back: database time decides."""
+    with contextlib.ExitStack() as exits:
+        stack = Stack(cluster, Unshare, nodes=2, runs_max_attempts=2)
+        clocks = []
+        for i, node in enumerate(stack.nodes):
+            clocks.append(Clock("%s/clock%d" % (stack.root, i)))
+            node.env = {"LD_PRELOAD": BUILD + "/tests/lib/clock_shift.so", "CLOCK_SHIFT_FILE": clocks[-1].path}
+        exits.enter_context(stack)
+        users = [User(stack, "time%d" % i, stack.nodes[i % 2]) for i in range(4)]
+        held = []
+        for u in users:
+            run, lease = u.run(lease_ms=15000)
+            held.append((u, run, lease, u.start(run, lease, u.mark(12)[1])))
+        for hours in (1, -1, 0, 1):
+            for i, c in enumerate(clocks):
+                c.set_hours(hours if i == 0 else -hours)
+            made = users[0].again("POST", "/api/runs", {"thread_id": "later"}).json["id"]
+            ahead = int(made.replace("-", "")[:12], 16) / 1000 - time.time()
+            assert ahead > 3600 * hours - 60, "the clock did not step"   # ids of one process never go back
+            time.sleep(1.2)   # several rounds of both janitors
+            for u, run, lease, _ in held:
+                for node in stack.nodes:
+                    answer = u.on(node).call("POST", "/api/runs/%s/heartbeat" % run, {"lease_token": lease, "lease_ms": 15000})
+                    assert answer.status == 200, answer
+        for u, run, lease, cid in held:
+            assert u.ended(cid)["exit_code"] == 0
+            assert u.finish(run, lease).status == 200
+            assert u.get_run(run)["attempt"] == 1
+        # One that is not renewed expires in the database's time, whatever the application's clock says: neither at once nor an hour late.
+        u = users[0]
+        run, lease = u.run(lease_ms=3000)
+        clocks[0].set_hours(-1)
+        clocks[1].set_hours(1)
+        time.sleep(1)
+        assert u.get_run(run)["status"] == "running"
+        until("it is offered again", lambda: u.get_run(run)["status"] == "pending", 10)
+        assert not stack.settle(40)
+        assert not stack.disagreements()
