@@ -40,25 +40,6 @@ static void many_bytes(void **state)
 	assert_int_equal(bench_output(b, cid)->s[0].bytes.len, 1000004);
 }
 
-/* Feeds all of it, as the window allows. */
-static void feed(struct bench *b, const char *iid, const char *cid, const char *data, size_t n)
-{
-	uint64_t sent = 0, may = 65536;
-
-	while (sent < n) {
-		size_t part = n - sent < may - sent ? (size_t)(n - sent) : (size_t)(may - sent);
-		if (part) {
-			assert_int_equal(call(b, exec_stdin, iid, cid, sent, data + sent, part, false, NULL), 0);
-			sent += part;
-			continue;
-		}
-		struct event *e = bench_take(b, TOLD_STDIN, iid, cid);
-		assert_non_null(e);
-		may = e->stdin_taken + e->window;
-	}
-	assert_int_equal(call(b, exec_stdin, iid, cid, sent, NULL, 0, true, NULL), 0);
-}
-
 static void standard_input(void **state)
 {
 	struct bench *b = *state;
@@ -80,6 +61,56 @@ static void standard_input(void **state)
 	assert_int_equal(bench_output(b, cid)->s[0].bytes.len, n);
 	assert_memory_equal(bench_output(b, cid)->s[0].bytes.data, data, n);
 	assert_string_equal(run(b, iid, iid, "cat; echo empty", 0), "empty\n");   /* not open: /dev/null */
+}
+
+/* Bytes that it had are not given twice, those that it had not are asked for. */
+static void standard_input_after_a_restart(void **state)
+{
+	static const char data[] = "before the restart, and after it";
+	struct bench *b = *state;
+	char iid[ID_SIZE], cid[ID_SIZE];
+	size_t n = sizeof(data) - 1, half = 18;
+
+	make(b, iid, "w");
+	id_v4(cid);
+	struct exec_spec s = bench_exec_spec(cid, iid);
+	s.stdin_open = true;
+	assert_int_equal(bench_exec(b, iid, &s, "cat; exit 2", NULL), 0);
+	(void)pgid_of(b, iid, cid);
+	assert_int_equal(call(b, exec_stdin, iid, cid, 0, data, half, false, NULL), 0);
+	while (strlen(bench_text(b, cid, 0)) < half)
+		bench_turn(b, 10);
+	restart(b);
+	adopt(b, iid, INSTANCE_WAS_READY);
+	assert_int_equal(told(b, iid, MADE), INSTANCE_READY);
+	struct event *e = bench_take(b, TOLD_STARTED, iid, cid);
+	assert_non_null(e);
+	uint64_t from = e->started.stdin_taken;
+	assert_in_range(from, 0, half);
+	e = bench_take(b, TOLD_STDIN, iid, cid);
+	assert_non_null(e);
+	assert_true(e->window >= n);
+	assert_int_equal(call(b, exec_stdin, iid, cid, from, data + from, n - from, true, NULL), 0);
+	assert_int_equal(end_of(b, iid, cid).code, 2);
+	assert_string_equal(bench_text(b, cid, 0), data);
+}
+
+static void many_at_once(void **state)
+{
+	struct bench *b = *state;
+	char iid[ID_SIZE], cids[20][ID_SIZE], text[64];
+
+	make(b, iid, "w");
+	for (unsigned i = 0; i < UNIT_LEN(cids); i++) {
+		str_fmt(text, sizeof(text), "echo %u; sleep 0.3; exit %u", i, i);
+		begin_in(b, iid, iid, cids[i], text);
+	}
+	for (unsigned i = UNIT_LEN(cids); i-- > 0;) {
+		str_fmt(text, sizeof(text), "%u\n", i);
+		assert_int_equal(end_of(b, iid, cids[i]).code, i);
+		assert_string_equal(bench_text(b, cids[i], 0), text);
+		ack(b, iid, cids[i]);
+	}
 }
 
 static void time_outs(void **state)
@@ -308,41 +339,6 @@ static void an_ended_scope_stays_ended(void **state)
 
 /* --- files --- */
 
-static struct exec_spec file_spec(char cid[ID_SIZE], const char *scope, char *const *argv)
-{
-	id_v4(cid);
-	struct exec_spec s = bench_exec_spec(cid, scope);
-	s.kind = EXEC_FILE;
-	s.argv = argv;
-	s.cwd = BENCH_HOME "/files";
-	s.make_cwd = true;
-	return s;
-}
-
-/* One operation by the instance's own tools; what it printed, of *n bytes. */
-static const char *file_op(struct bench *b, const char *iid, char *const *argv, size_t *n)
-{
-	char cid[ID_SIZE];
-	struct exec_spec s = file_spec(cid, iid, argv);
-	const char *text = run_spec(b, iid, &s, NULL, 0);
-
-	*n = bench_output(b, cid)->s[0].bytes.len;
-	return text;
-}
-
-static void write_file(struct bench *b, const char *iid, char *name, const char *data, size_t n)
-{
-	char cid[ID_SIZE], *argv[] = { "tee", "--", name, NULL };
-	struct exec_spec s = file_spec(cid, iid, argv);
-
-	s.stdin_open = true;
-	assert_int_equal(call(b, exec, iid, &s, NULL), 0);
-	(void)pgid_of(b, iid, cid);
-	feed(b, iid, cid, data, n);
-	assert_int_equal(end_of(b, iid, cid).code, 0);
-	ack(b, iid, cid);
-}
-
 static void files_byte_for_byte(void **state)
 {
 	static char odd[] = "two\nlines and \xff\xfe, no UTF-8", moved[] = "-rf";
@@ -354,28 +350,50 @@ static void files_byte_for_byte(void **state)
 	size_t n;
 
 	make(b, iid, "w");
-	write_file(b, iid, odd, "old and longer than the new one", 31);
-	write_file(b, iid, odd, data, sizeof(data));
-	const char *text = file_op(b, iid, cat, &n);
+	write_file(b, iid, FILES, odd, "old and longer than the new one", 31);
+	write_file(b, iid, FILES, odd, data, sizeof(data));
+	const char *text = file_op(b, iid, FILES, cat, 0, &n);
 	assert_int_equal(n, sizeof(data));
 	assert_memory_equal(text, data, sizeof(data));
-	assert_string_equal(file_op(b, iid, stat, &n), "11\n");
-	text = file_op(b, iid, ls, &n);
+	assert_string_equal(file_op(b, iid, FILES, stat, 0, &n), "11\n");
+	text = file_op(b, iid, FILES, ls, 0, &n);
 	assert_int_equal(n, sizeof(odd));
 	assert_memory_equal(text, odd, sizeof(odd));
-	file_op(b, iid, mv, &n);
-	text = file_op(b, iid, ls, &n);
+	file_op(b, iid, FILES, mv, 0, &n);
+	text = file_op(b, iid, FILES, ls, 0, &n);
 	assert_int_equal(n, sizeof(moved));
 	assert_memory_equal(text, moved, sizeof(moved));
-	file_op(b, iid, rm, &n);
-	file_op(b, iid, ls, &n);
+	file_op(b, iid, FILES, rm, 0, &n);
+	file_op(b, iid, FILES, ls, 0, &n);
 	assert_int_equal(n, 0);
+}
+
+/* What replaces an instance finds the workspace and an empty home. */
+static void a_workspace_outlives_its_instance(void **state)
+{
+	static char name[] = "kept over", dir[] = BENCH_HOME "/workspace/suite";
+	struct bench *b = *state;
+	char iid[ID_SIZE];
+	char *cat[] = { "cat", "--", name, NULL }, *rm[] = { "rm", "--", name, NULL };
+	size_t n;
+
+	make(b, iid, "w");
+	write_file(b, iid, dir, name, "work", 4);
+	write_file(b, iid, FILES, name, "home", 4);
+	destroy(b, iid);
+	make(b, iid, "w");
+	assert_string_equal(file_op(b, iid, dir, cat, 0, &n), "work");
+	file_op(b, iid, FILES, cat, 1, &n);
+	assert_int_equal(n, 0);
+	file_op(b, iid, dir, rm, 0, &n);
 }
 
 const struct CMUnitTest command_tests[] = {
 	cmocka_unit_test(ends_and_streams),
 	cmocka_unit_test(many_bytes),
 	cmocka_unit_test(standard_input),
+	cmocka_unit_test(standard_input_after_a_restart),
+	cmocka_unit_test(many_at_once),
 	cmocka_unit_test(time_outs),
 	cmocka_unit_test(what_cannot_start_says_why),
 	cmocka_unit_test(environments),
@@ -387,5 +405,6 @@ const struct CMUnitTest command_tests[] = {
 	cmocka_unit_test(the_end_of_a_scope),
 	cmocka_unit_test(an_ended_scope_stays_ended),
 	cmocka_unit_test(files_byte_for_byte),
+	cmocka_unit_test(a_workspace_outlives_its_instance),
 };
 const size_t command_tests_n = UNIT_LEN(command_tests);

@@ -153,3 +153,55 @@ bool can_pause(const struct bench *b)
 {
 	return b->ops->caps & PROVIDER_PAUSE;
 }
+
+void feed(struct bench *b, const char *iid, const char *cid, const char *data, size_t n)
+{
+	uint64_t sent = 0, may = 65536;
+
+	while (sent < n) {
+		size_t part = n - sent < may - sent ? (size_t)(n - sent) : (size_t)(may - sent);
+		if (part) {
+			assert_int_equal(call(b, exec_stdin, iid, cid, sent, data + sent, part, false, NULL), 0);
+			sent += part;
+			continue;
+		}
+		struct event *e = bench_take(b, TOLD_STDIN, iid, cid);
+		assert_non_null(e);
+		may = e->stdin_taken + e->window;
+	}
+	assert_int_equal(call(b, exec_stdin, iid, cid, sent, NULL, 0, true, NULL), 0);
+}
+
+static struct exec_spec file_spec(char cid[ID_SIZE], const char *scope, const char *dir, char *const *argv)
+{
+	id_v4(cid);
+	struct exec_spec s = bench_exec_spec(cid, scope);
+	s.kind = EXEC_FILE;
+	s.argv = argv;
+	s.cwd = dir;
+	s.make_cwd = true;
+	return s;
+}
+
+const char *file_op(struct bench *b, const char *iid, const char *dir, char *const *argv, int status, size_t *n)
+{
+	char cid[ID_SIZE];
+	struct exec_spec s = file_spec(cid, iid, dir, argv);
+	const char *text = run_spec(b, iid, &s, NULL, status);
+
+	*n = bench_output(b, cid)->s[0].bytes.len;
+	return text;
+}
+
+void write_file(struct bench *b, const char *iid, const char *dir, char *name, const char *data, size_t n)
+{
+	char cid[ID_SIZE], *argv[] = { "tee", "--", name, NULL };
+	struct exec_spec s = file_spec(cid, iid, dir, argv);
+
+	s.stdin_open = true;
+	assert_int_equal(call(b, exec, iid, &s, NULL), 0);
+	(void)pgid_of(b, iid, cid);
+	feed(b, iid, cid, data, n);
+	assert_int_equal(end_of(b, iid, cid).code, 0);
+	ack(b, iid, cid);
+}

@@ -30,6 +30,14 @@ void end_scope(struct bench *b, const char *iid, const char *scope);
 /* Refused at once, or told as not started: in any case nothing starts. */
 void starts_nothing(struct bench *b, const char *iid, const char *scope);
 bool can_pause(const struct bench *b);
+/* Feeds all of it, as the window allows, and the end of it. */
+void feed(struct bench *b, const char *iid, const char *cid, const char *data, size_t n);
+
+/* File operations in a directory of the instance (made when it is missing), by the instance's own tools and as EXEC_FILE. */
+#define FILES BENCH_HOME "/files"
+void write_file(struct bench *b, const char *iid, const char *dir, char *name, const char *data, size_t n);
+/* Ends with this status; what it printed, of *n bytes. */
+const char *file_op(struct bench *b, const char *iid, const char *dir, char *const *argv, int status, size_t *n);
 
 /* The tests of commands, scopes and files (provider_commands.c). */
 extern const struct CMUnitTest command_tests[];

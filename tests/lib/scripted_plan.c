@@ -287,6 +287,7 @@ static bool is_files(struct compiler *c, const struct words *w)
 
 		if (!str_eq(w->w[0], known[i].verb) || w->n < names + 1)
 			continue;
+		buf_addc(&b, str_prefix(c->cwd, "/home/user/workspace") ? 'w' : 'h');
 		buf_adds(&b, names ? w->w[w->n - names] : "");
 		if (names == 2)   /* a name holds no NUL: it parts the two */
 			buf_add(&b, "", 1), buf_adds(&b, w->w[w->n - 1]);

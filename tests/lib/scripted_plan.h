@@ -10,6 +10,8 @@
  *
  *     tee NAME (stdin) · cat NAME · stat -c %s NAME · ls -1 (NUL-terminated with --zero) · rm NAME · mv -T A B        ("--" before names is passed over)
  *
+ * The files of a cwd at or below /home/user/workspace are the workspace's and outlive the instance, all others are the instance's; there are no directories.
+ *
  * Steps are logged with the command, so that a new process of the executor goes on with it at the right place. */
 #ifndef PADDOCK_TESTS_SCRIPTED_PLAN_H
 #define PADDOCK_TESTS_SCRIPTED_PLAN_H
@@ -25,7 +27,7 @@ enum step_kind {
 
 struct step {
 	enum step_kind kind;
-	char *text;          /* malloc'ed, NUL-terminated besides; the bytes, the name, the seconds */
+	char *text;          /* malloc'ed, NUL-terminated besides: the bytes, the seconds, or w(orkspace) or h(ome) and the name */
 	size_t len;
 	int64_t n;           /* microseconds of a sleep, count of zeros, exit status, signal */
 };

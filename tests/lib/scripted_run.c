@@ -147,9 +147,9 @@ static bool give_zeros(struct turn *t, const struct step *s)
 	return true;
 }
 
-static int files_dir(const struct inst *i)
+static int files_dir(const struct inst *i, const struct step *s)
 {
-	cleanup_free char *name = str_dupf("files.%s", i->id);
+	cleanup_free char *name = str_dupf("files.%s", *s->text == 'w' ? i->workspace : i->id);
 
 	(void)mkdirat(i->w->dir_fd, name, 0755);
 	return openat(i->w->dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,8 +167,8 @@ static bool copy_in(struct turn *t, const struct step *s)
 {
 	struct cmd *c = t->c;
 	int64_t given = 0;
-	cleanup_close int dir = s->kind == STEP_FILE_WRITE ? files_dir(c->inst) : -1;
-	cleanup_close int fd = dir < 0 ? -1 : openat(dir, base_of(s->text), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (c->zeros ? 0 : O_TRUNC), 0644);
+	cleanup_close int dir = s->kind == STEP_FILE_WRITE ? files_dir(c->inst, s) : -1;
+	cleanup_close int fd = dir < 0 ? -1 : openat(dir, base_of(s->text + 1), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (c->zeros ? 0 : O_TRUNC), 0644);
 
 	c->zeros = 1;
 	if (c->live.in.len) {
@@ -196,10 +196,10 @@ static void list_files(int dir, struct buf *b)
 /* One file operation; a failure is told on standard error and ends the command with 1. */
 static bool file_step(struct turn *t, const struct step *s)
 {
-	cleanup_close int dir = files_dir(t->c->inst);
+	cleanup_close int dir = files_dir(t->c->inst, s);
 	cleanup_buf struct buf b = BUF_INIT(LEFT_MAX);
 	cleanup_free char *text = NULL;
-	const char *name = base_of(s->text);
+	const char *name = base_of(s->text + 1);
 	struct stat st;
 	size_t n = 0;
 	int rc = 0;

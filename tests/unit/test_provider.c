@@ -367,6 +367,25 @@ static void paused_is_taken_up_paused(void **state)
 	assert_string_equal(run(b, iid, iid, "echo up", 0), "up\n");
 }
 
+static void files_outlive_a_pause(void **state)
+{
+	static char name[] = "kept";
+	struct bench *b = *state;
+	char iid[ID_SIZE], *cat[] = { "cat", "--", name, NULL };
+	size_t n;
+
+	make(b, iid, "w");
+	write_file(b, iid, FILES, name, "as it was", 9);
+	assert_int_equal(call(b, pause, iid, NULL), 0);
+	assert_int_equal(told(b, iid, ~0u), INSTANCE_PAUSED);
+	restart(b);
+	adopt(b, iid, INSTANCE_WAS_PAUSED);
+	assert_int_equal(told(b, iid, MADE | BIT(INSTANCE_PAUSED)), INSTANCE_PAUSED);
+	assert_int_equal(call(b, wake, iid, NULL), 0);
+	assert_int_equal(told(b, iid, MADE | BIT(INSTANCE_WAKE_FAILED)), INSTANCE_READY);
+	assert_string_equal(file_op(b, iid, FILES, cat, 0, &n), "as it was");
+}
+
 static void paused_is_removed(void **state)
 {
 	struct bench *b = *state;
@@ -449,7 +468,8 @@ static const struct CMUnitTest all_of_them[] = {
 	cmocka_unit_test(never_made_is_made), cmocka_unit_test(a_sweep_takes_no_users_things), cmocka_unit_test(keeps),
 };
 static const struct CMUnitTest when_it_pauses[] = {
-	cmocka_unit_test(pauses_and_wakes), cmocka_unit_test(paused_is_taken_up_paused), cmocka_unit_test(paused_is_removed), cmocka_unit_test(busy_is_not_paused),
+	cmocka_unit_test(pauses_and_wakes), cmocka_unit_test(paused_is_taken_up_paused), cmocka_unit_test(files_outlive_a_pause),
+	cmocka_unit_test(paused_is_removed), cmocka_unit_test(busy_is_not_paused),
 };
 static const struct CMUnitTest when_it_does_not[] = { cmocka_unit_test(what_it_cannot_it_refuses) };
 
