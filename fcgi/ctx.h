@@ -40,6 +40,7 @@ struct call {
 	const json_t *body;        /* the JSON object; NULL without one */
 	const char *raw;           /* its text, for Idempotency-Key */
 	size_t raw_len;
+	json_t *extras;            /* members that a problem has besides the usual ones; owned, NULL: none */
 };
 
 #endif

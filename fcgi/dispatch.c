@@ -59,7 +59,9 @@ void dispatch(struct call *c)
 	c->operation = "-";
 	if (handle(c, &e) == 0)
 		return;
-	problem_answer(c->r, e, request_id(c->q), c->ctx->retry_after_s);
+	problem_answer(c->r, e, c->extras, request_id(c->q), c->ctx->retry_after_s);
+	json_object_put(c->extras);
+	c->extras = NULL;
 	status = response_status(c->r);
 	if (status >= 500)
 		log_kv(status == 503 || status == 507 ? LOG_WARN : LOG_ERROR, "request_failed", "req", request_id(c->q), "op", c->operation, "code", err_detail(e), "err",

@@ -26,7 +26,9 @@ libapi_a_SOURCES = \
 	fcgi/res_execute.c fcgi/res_execute.h \
 	fcgi/res_health.c fcgi/res_health.h \
 	fcgi/res_runs.c fcgi/res_runs.h \
+	fcgi/res_sandbox.c fcgi/res_sandbox.h \
 	fcgi/res_tokens.c fcgi/res_tokens.h \
+	fcgi/res_usage.c fcgi/res_usage.h \
 	fcgi/response.c fcgi/response.h \
 	fcgi/router.c fcgi/router.h \
 	fcgi/routes.c fcgi/routes.h \

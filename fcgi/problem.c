@@ -67,7 +67,18 @@ int problem_status_of(const err_t *e)
 	return problem_status(err_code(e));
 }
 
-static json_t *body(const err_t *e, int status, const char *request_id)
+static int add_extras(json_t *o, const json_t *extras)
+{
+	if (!extras)
+		return 0;
+	json_object_object_foreach(extras, key, v) {
+		if (json_add(o, key, json_object_get(v)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static json_t *body(const err_t *e, int status, const json_t *extras, const char *request_id)
 {
 	const char *said = row_of(system_fault(e) ? ERR_INTERNAL : err_code(e))->said;
 	const char *code = system_fault(e) ? err_code_name(ERR_INTERNAL) : err_detail(e);
@@ -77,14 +88,15 @@ static json_t *body(const err_t *e, int status, const char *request_id)
 		return NULL;
 	if (json_add_str(o, "type", "about:blank") < 0 || json_add_str(o, "title", response_reason(status)) < 0 ||
 	    json_add_i64(o, "status", status) < 0 || json_add_str(o, "detail", said ? said : err_message(e)) < 0 ||
-	    json_add_str(o, "code", code) < 0 || json_add_str(o, "request_id", request_id) < 0) {
+	    json_add_str(o, "code", code) < 0 || json_add_str(o, "request_id", request_id) < 0 ||
+	    add_extras(o, extras) < 0) {
 		json_object_put(o);
 		return NULL;
 	}
 	return o;
 }
 
-void problem_answer(struct response *r, const err_t *e, const char *request_id, int64_t retry_after_s)
+void problem_answer(struct response *r, const err_t *e, const json_t *extras, const char *request_id, int64_t retry_after_s)
 {
 	int status = problem_status_of(e);
 	char retry[24];
@@ -96,6 +108,6 @@ void problem_answer(struct response *r, const err_t *e, const char *request_id, 
 		response_header(r, "Retry-After", retry, NULL);
 	if (status == 401)
 		response_header(r, "WWW-Authenticate", "Bearer", NULL);
-	if (response_problem(r, status, body(e, status, request_id), NULL) < 0)
+	if (response_problem(r, status, body(e, status, extras, request_id), NULL) < 0)
 		response_empty(r, 503);
 }

@@ -12,9 +12,9 @@
 
 int problem_status(enum err_code code);   /* the HTTP status of an error class */
 
-/* Makes r the answer to e: 503 and 429 get Retry-After of retry_after_s, 401 gets WWW-Authenticate. Never fails: when even that does not
- * fit into memory the answer is an empty 503. */
-void problem_answer(struct response *r, const err_t *e, const char *request_id, int64_t retry_after_s);
+/* Makes r the answer to e: 503 and 429 get Retry-After of retry_after_s, 401 gets WWW-Authenticate; the members of extras (NULL: none) follow the usual
+ * ones. Never fails: when even that does not fit into memory the answer is an empty 503. */
+void problem_answer(struct response *r, const err_t *e, const json_t *extras, const char *request_id, int64_t retry_after_s);
 
 /* Errors whose status differs from their class's: ERR_DENIED "unauthorized" is 401, ERR_INVALID "unsupported_media_type" 415,
  * ERR_NOT_FOUND "method_not_allowed" 405. */

@@ -18,6 +18,7 @@ static const struct {
 } kinds[] = {
 	{ "{run_id}", id_valid },
 	{ "{command_id}", id_valid },
+	{ "{instance_id}", id_valid },
 	{ "{token_id}", token_id_valid },
 };
 

@@ -1,6 +1,6 @@
 /* router.h - from method and path to a row of the route table. Pure.
  *
- * A pattern is "/api/runs/{run_id}"; a segment in braces takes one segment whose form its name decides (run_id and command_id: a UUID;
+ * A pattern is "/api/runs/{run_id}"; a segment in braces takes one segment whose form its name decides (run_id, command_id and instance_id: a UUID;
  * token_id: 12 hex digits). A segment of another form matches nothing, so a malformed id is 404 like an unknown one. */
 #ifndef PADDOCK_FCGI_ROUTER_H
 #define PADDOCK_FCGI_ROUTER_H

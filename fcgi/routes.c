@@ -5,7 +5,9 @@
 #include "fcgi/res_execute.h"
 #include "fcgi/res_health.h"
 #include "fcgi/res_runs.h"
+#include "fcgi/res_sandbox.h"
 #include "fcgi/res_tokens.h"
+#include "fcgi/res_usage.h"
 
 /* One route a line: contrib/lint/openapi reads this table. */
 const struct route routes[] = {
@@ -31,7 +33,15 @@ const struct route routes[] = {
 	{ METHOD_GET, "/api/user/tokens", ROUTE_CALLER, ROUTE_NO_BODY, "limit cursor", res_tokens_list, "listTokens" },
 	{ METHOD_POST, "/api/user/tokens", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_tokens_create, "createToken" },
 	{ METHOD_DELETE, "/api/user/tokens/{token_id}", ROUTE_CALLER, ROUTE_NO_BODY, "", res_tokens_revoke, "revokeToken" },
+	{ METHOD_GET, "/api/user/sandbox", ROUTE_HANDLER, ROUTE_NO_BODY, "", res_sandbox_get, "getSandbox" },
+	{ METHOD_POST, "/api/user/sandbox/rebuild", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_sandbox_rebuild, "rebuildSandbox" },
+	{ METHOD_POST, "/api/user/sandbox/pause", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_sandbox_pause, "pauseSandbox" },
+	{ METHOD_POST, "/api/user/sandbox/release", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_sandbox_release, "releaseSandbox" },
+	{ METHOD_POST, "/api/user/sandbox/keep-alive", ROUTE_CALLER, ROUTE_JSON_OPTIONAL, "", res_sandbox_keep_alive, "keepSandboxAlive" },
+	{ METHOD_GET, "/api/user/usage", ROUTE_CALLER, ROUTE_NO_BODY, "from to by", res_usage, "getUsage" },
 	{ METHOD_GET, "/api/admin/workers", ROUTE_ADMIN, ROUTE_NO_BODY, "", res_health_workers, "listWorkers" },
+	{ METHOD_GET, "/api/admin/quarantine", ROUTE_ADMIN, ROUTE_NO_BODY, "limit cursor", res_sandbox_quarantine, "listQuarantine" },
+	{ METHOD_POST, "/api/admin/quarantine/{instance_id}/retire", ROUTE_ADMIN, ROUTE_JSON_OPTIONAL, "", res_sandbox_retire, "retireQuarantined" },
 	{ METHOD_GET, "/healthz", ROUTE_PUBLIC, ROUTE_NO_BODY, "", res_health_live, "getHealth" },
 	{ METHOD_GET, "/readyz", ROUTE_PUBLIC, ROUTE_NO_BODY, "", res_health_ready, "getReadiness" },
 	{ METHOD_GET, "/metrics", ROUTE_HANDLER, ROUTE_NO_BODY, "", res_health_metrics, "getMetrics" },

@@ -9,7 +9,8 @@ dist_sql_DATA = \
 	sql/0005_stages.sql \
 	sql/0006_limits.sql \
 	sql/0007_sandboxes.sql \
-	sql/0008_steer.sql
+	sql/0008_steer.sql \
+	sql/0009_sandbox_views.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
 dist_check_SCRIPTS += sql/test/pgtap
 EXTRA_DIST += sql/test/rules.sql sql/test/sandboxes.sql

@@ -1,25 +1,20 @@
 #include "db/db_accounts.h"
 
-/* Whom a token may act for is looked up only when a request names somebody: most do not, and each table in a join costs its time. */
-#define AUTH(FOR, MORE, JOIN) "SELECT t.hash, t.kind, " \
-	"u.disabled_at IS NULL AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()), u.id, u.name, u.is_admin, " \
-	FOR MORE " FROM tokens t JOIN users u ON u.id = t.user_id " JOIN " WHERE t.id = $1"
-#define FOR_NOBODY "NULL::uuid, NULL::text"
-#define FOR_ONE "f.id, f.name"
-#define JOIN_ONE "LEFT JOIN users f ON f.name = $2 AND f.disabled_at IS NULL "
+#include "db/db_auth_sql.h"
+
 #define RUN ", " DB_RUN_COLUMNS("r")
 
-static const struct db_stmt auth = { "auth", AUTH(FOR_NOBODY, "", ""), false };
-static const struct db_stmt auth_for = { "auth_for", AUTH(FOR_ONE, "", JOIN_ONE), false };
+static const struct db_stmt auth = { "auth", DB_AUTH(DB_AUTH_NOBODY, "", ""), false };
+static const struct db_stmt auth_for = { "auth_for", DB_AUTH(DB_AUTH_ONE, "", DB_AUTH_JOIN_ONE), false };
 /* The Run must be the acting user's: of a service token that is the user it acts for. */
 static const struct db_stmt auth_run = {
 	"auth_run",
-	AUTH(FOR_NOBODY, RUN, "LEFT JOIN runs r ON r.id = $2::uuid AND r.user_id = u.id AND t.kind <> 'service'"),
+	DB_AUTH(DB_AUTH_NOBODY, RUN, "LEFT JOIN runs r ON r.id = $2::uuid AND r.user_id = u.id AND t.kind <> 'service'"),
 	false,
 };
 static const struct db_stmt auth_run_for = {
 	"auth_run_for",
-	AUTH(FOR_ONE, RUN, JOIN_ONE "LEFT JOIN runs r ON r.id = $3::uuid AND r.user_id = CASE t.kind WHEN 'service' THEN f.id ELSE u.id END"),
+	DB_AUTH(DB_AUTH_ONE, RUN, DB_AUTH_JOIN_ONE "LEFT JOIN runs r ON r.id = $3::uuid AND r.user_id = CASE t.kind WHEN 'service' THEN f.id ELSE u.id END"),
 	false,
 };
 

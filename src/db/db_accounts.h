@@ -8,7 +8,7 @@
 /* One row, or none when the token is unknown: hash, kind, usable (bool: neither expired nor revoked, account enabled), user id, name, admin, then
  * id and name of the user that act_for names (NULL: none, or unknown). With run_id the Run's columns follow from RUN_AT on, NULL when the
  * user has no such Run. */
-enum { AUTH_HASH, AUTH_KIND, AUTH_USABLE, AUTH_USER_ID, AUTH_USER, AUTH_ADMIN, AUTH_FOR_ID, AUTH_FOR, AUTH_RUN_AT };
+enum { AUTH_HASH, AUTH_KIND, AUTH_USABLE, AUTH_USER_ID, AUTH_USER, AUTH_ADMIN, AUTH_FOR_ID, AUTH_FOR, AUTH_COLS };
 int db_auth(struct db *d, const char *token_id, const char *act_for, struct db_result **ret, err_t **err);
 int db_auth_run(struct db *d, const char *token_id, const char *act_for, const char *run_id, struct db_result **ret, err_t **err);
 

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
-#include "db/db_accounts.h"
 #include "domain/answer.h"
+#include "domain/auth_db.h"
 #include "domain/run_json.h"
 #include "domain/users.h"
 
@@ -98,32 +99,46 @@ static const char *asked_name(const struct auth_request *rq)
 	return rq->act_for && users_name_valid(rq->act_for) ? rq->act_for : NULL;
 }
 
-int auth_bearer(struct domain *d, const struct auth_request *rq, struct caller *ret, err_t **err)
+int auth_with(struct domain *d, const struct auth_request *rq, auth_read *ask, const void *arg, struct caller *ret, struct db_result **ret_row, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
 	const char *token;
 	char id[TOKEN_ID_SIZE];
 	struct caller c = { 0 };
-	if (parse_bearer(rq->authorization, &token, id, err) < 0 || db_auth(d->db, id, asked_name(rq), &r, err) < 0 || fill(d, r, rq, token, id, &c, err) < 0)
+	if (parse_bearer(rq->authorization, &token, id, err) < 0 || ask(d->db, id, asked_name(rq), arg, &r, err) < 0 || fill(d, r, rq, token, id, &c, err) < 0)
 		return -1;
 	*ret = c;
+	*ret_row = steal_ptr(&r);
 	return 0;
+}
+
+static int ask_token(struct db *d, const char *id, const char *act_for, const void *arg, struct db_result **ret, err_t **err)
+{
+	(void)arg;
+	return db_auth(d, id, act_for, ret, err);
+}
+
+int auth_bearer(struct domain *d, const struct auth_request *rq, struct caller *ret, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	return auth_with(d, rq, ask_token, NULL, ret, &r, err);
+}
+
+static int ask_run(struct db *d, const char *id, const char *act_for, const void *run_id, struct db_result **ret, err_t **err)
+{
+	return db_auth_run(d, id, act_for, run_id, ret, err);
 }
 
 int auth_run_get(struct domain *d, const struct auth_request *rq, const char *run_id, struct caller *ret, json_t **ret_run, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	const char *token;
-	char id[TOKEN_ID_SIZE];
-	struct caller c = { 0 };
 	if (!id_valid(run_id))
 		return auth_bearer(d, rq, ret, err) < 0 ? -1 : answer_not_found("Run", err);
-	if (parse_bearer(rq->authorization, &token, id, err) < 0 || db_auth_run(d->db, id, asked_name(rq), run_id, &r, err) < 0 || fill(d, r, rq, token, id, &c, err) < 0)
+	if (auth_with(d, rq, ask_run, run_id, ret, &r, err) < 0)
 		return -1;
-	*ret = c;
-	if (db_null(r, 0, AUTH_RUN_AT + RUN_ID))
+	if (db_null(r, 0, AUTH_COLS + RUN_ID))
 		return answer_not_found("Run", err);
-	json_t *run = run_json(r, 0, AUTH_RUN_AT, c.user, err);
+	json_t *run = run_json(r, 0, AUTH_COLS, ret->user, err);
 	if (!run)
 		return -1;
 	*ret_run = run;

@@ -3,7 +3,7 @@ libdomain_a_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 libdomain_a_SOURCES = \
 	src/domain/answer.c src/domain/answer.h \
 	src/domain/audit.c src/domain/audit.h \
-	src/domain/auth.c src/domain/auth.h \
+	src/domain/auth.c src/domain/auth.h src/domain/auth_db.h \
 	src/domain/caller.c src/domain/caller.h \
 	src/domain/check.c src/domain/check.h \
 	src/domain/cleanup.c src/domain/cleanup.h \
@@ -23,11 +23,15 @@ libdomain_a_SOURCES = \
 	src/domain/run_json.c src/domain/run_json.h \
 	src/domain/runs.c src/domain/runs.h \
 	src/domain/sandbox.c src/domain/sandbox.h \
+	src/domain/sandbox_admin.c src/domain/sandbox_admin.h \
 	src/domain/sandbox_ask.c src/domain/sandbox_ask.h \
 	src/domain/sandbox_duties.c src/domain/sandbox_duties.h \
 	src/domain/sandbox_quarantine.c \
+	src/domain/sandbox_json.c src/domain/sandbox_json.h \
+	src/domain/sandbox_view.c \
 	src/domain/steer.c src/domain/steer.h \
 	src/domain/tokens.c src/domain/tokens.h \
+	src/domain/usage.c src/domain/usage.h \
 	src/domain/users.c src/domain/users.h
 DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 
@@ -36,7 +40,7 @@ dist_check_SCRIPTS = tests/unit/test_domain_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
 DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_audit tests/unit/test_domain_clock \
-	tests/unit/test_domain_model tests/unit/test_domain_sandbox tests/unit/test_domain_steer
+	tests/unit/test_domain_model tests/unit/test_domain_sandbox tests/unit/test_domain_sandbox_view tests/unit/test_domain_steer
 check_PROGRAMS += $(DOMAIN_TESTS)
 TESTS += tests/unit/test_domain_model_control
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
@@ -62,6 +66,9 @@ tests_unit_test_domain_clock_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_steer_SOURCES = tests/unit/test_domain_steer.c tests/unit/domain_kit.h $(STAND_SOURCES)
 tests_unit_test_domain_steer_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_steer_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_domain_sandbox_view_SOURCES = tests/unit/test_domain_sandbox_view.c tests/unit/domain_kit.h $(STAND_SOURCES)
+tests_unit_test_domain_sandbox_view_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_domain_sandbox_view_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)

@@ -163,20 +163,13 @@ static bool is_meant(const struct cmd *c, const struct exec_ref *x)
 	return c && (!x->pgid || x->pgid == c->pgid);
 }
 
-static bool ends_it(const struct cmd *c, int signo)
-{
-	if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
-		return !c->deaf;
-	return signo != SIGCONT && signo != SIGCHLD && signo != SIGURG && signo != SIGWINCH && signo != SIGSTOP && signo != SIGTSTP;
-}
-
 int scripted_exec_signal(struct provider *p, const char *iid, const struct exec_ref *x, int signo, err_t **err)
 {
 	int rc;
 	struct cmd *c = command_of(p, "exec_signal", iid, x->exec_id, &rc, err);
-	bool meant = is_meant(c, x) || (c && scripted_breaks(p, "signals_all"));
+	bool harmless = signo == SIGCONT || signo == SIGCHLD || signo == SIGURG || signo == SIGWINCH || signo == SIGSTOP || signo == SIGTSTP;
 
-	if (meant && !c->ended && ends_it(c, signo))
+	if ((is_meant(c, x) || (c && scripted_breaks(p, "signals_all"))) && !c->ended && !harmless && !(c->deaf && (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)))
 		run_end(c, clock_boot_us(), EXEC_SIGNALED, signo, EXEC_WHY_NONE);
 	return rc;
 }

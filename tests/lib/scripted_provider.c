@@ -393,8 +393,8 @@ static struct provider *open_per_run(struct loop *l, const struct config *c, con
 
 #define CALLS \
 	.close = ops_close, .create = ops_create, .adopt = ops_adopt, .lookup = ops_lookup, .pause = ops_pause, .wake = ops_wake, .keep = ops_keep, \
-	.destroy = ops_destroy, .sweep = ops_sweep, .exec = scripted_exec, .exec_ack = scripted_exec_ack, .exec_stdin = scripted_exec_stdin, \
-	.exec_signal = scripted_exec_signal, .exec_kill = scripted_exec_kill, .scope_end = scripted_scope_end, .list = ops_list, .enforced = ops_enforced, .health = ops_health
+	.destroy = ops_destroy, .sweep = ops_sweep, .exec = scripted_exec, .exec_ack = scripted_exec_ack, .exec_stdin = scripted_exec_stdin, .exec_signal = scripted_exec_signal, \
+	.exec_kill = scripted_exec_kill, .scope_end = scripted_scope_end, .list = ops_list, .enforced = ops_enforced, .health = ops_health
 
 const struct provider_ops scripted_persistent = {
 	.name = "host", .caps = PROVIDER_PERSISTENT | PROVIDER_PAUSE | PROVIDER_RELEASE | PROVIDER_MOUNTS, .open = open_persistent, CALLS,

@@ -1,14 +1,12 @@
 /* scripted_provider.h - a provider for tests that misbehaves on command. Instances and commands are simulated; nothing runs.
  *
  * It stands for a remote control plane: what "really" is there is kept outside the process that uses it, in the directory PADDOCK_SCRIPTED_DIR, and outlives a
- * kill -9 of it; time goes on there meanwhile (a command of two seconds is over after two seconds). Only bytes that were in a command's pipes at the moment
- * of a kill -9 are lost. Linked in place of the registry it answers to every name: "container" has instances of one Run and no pause, any other (host, ...)
- * has PERSISTENT|PAUSE|RELEASE|MOUNTS; PADDOCK_SCRIPTED_KIND (persistent, per-run) overrules the name. tests/lib/paddock-executor-scripted is the executor over
- * it. What a command text may be: scripted_plan.h. What became of all: the file `truth`, scripted_world.h.
+ * kill -9 of it; time goes on there meanwhile (a command of two seconds is over after two seconds). Linked in place of the registry it answers to every
+ * name: "container" has instances of one Run and no pause, any other (host, ...) has PERSISTENT|PAUSE|RELEASE|MOUNTS. tests/lib/paddock-executor-scripted
+ * is the executor over it. What a command text may be: scripted_plan.h. What became of all: the file `truth`, scripted_world.h.
  *
  * The file `script` in the directory says how to misbehave. It is read anew at each call, and looked at when it is renamed into place (write it aside).
- * One rule a line (or parted by `;`); the first that matches is taken; lines that begin with # are comments (a new comment makes it a new script, whose
- * counts begin again):
+ * One rule a line (or parted by `;`); the first that matches is taken; lines that begin with # are comments (a new comment makes it a new script, whose counts begin again):
  *
  *     CALL FAULT [times N] [skip N] [chance 0..1] [of INSTANCE|WORKSPACE]        · seed N (for chance)
  *

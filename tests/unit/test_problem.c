@@ -5,16 +5,21 @@
 #include "base/cleanup.h"
 #include "fcgi/problem.h"
 
-static const char *answer(const err_t *e)
+static const char *answer_with(const err_t *e, const json_t *extras)
 {
 	static struct buf b = BUF_INIT(1 << 20);
 	struct response *r = response_new(arena);
 
 	response_header(r, "Allow", "GET", NULL);
-	problem_answer(r, e, "rid", 2);
+	problem_answer(r, e, extras, "rid", 2);
 	buf_reset(&b);
 	assert_int_equal(response_serialize(r, "rid", &b), 0);
 	return buf_str(&b);
+}
+
+static const char *answer(const err_t *e)
+{
+	return answer_with(e, NULL);
 }
 
 static void has(const char *text, const char *piece)
@@ -35,6 +40,19 @@ static void says_what_the_caller_did_wrong(void **state)
 	has(t, "Content-Type: application/problem+json\r\n");
 	has(t, "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\"detail\":\"unknown field \\\"x\\\"\",\"code\":\"unknown_field\",\"request_id\":\"rid\"}");
 	assert_null(strstr(t, "Allow"));
+}
+
+static void says_more_where_there_is_more(void **state)
+{
+	cleanup_err err_t *e = NULL;
+	json_t *extras = json_parse("{\"blockers\":[\"a\"]}", 18, 100, 4, NULL);
+
+	(void)state;
+	assert_non_null(extras);
+	err_set(&e, ERR_CONFLICT, "sandbox_busy", "in use");
+	has(answer_with(e, extras), "\"request_id\":\"rid\",\"blockers\":[\"a\"]}");
+	has(answer_with(e, extras), "Status: 409 ");
+	json_object_put(extras);
 }
 
 static void keeps_our_own_faults_in_the_log(void **state)
@@ -90,7 +108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(says_what_the_caller_did_wrong),
-		cmocka_unit_test(keeps_our_own_faults_in_the_log),
+		cmocka_unit_test(says_more_where_there_is_more), cmocka_unit_test(keeps_our_own_faults_in_the_log),
 		cmocka_unit_test(knows_the_special_ones),
 		cmocka_unit_test(every_class_has_a_status),
 	};
