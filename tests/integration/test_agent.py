@@ -564,9 +564,25 @@ def test_scope_whose_supervisor_was_killed(agent, peer, running):
     wait_for(lambda: len(alive(agent, marker)) == 1)
     supervisor, = children(agent.pid())
     os.kill(supervisor, 9)
+    wait_for(lambda: supervisor not in children(agent.pid()))
     peer.scope_end("one")
     ended(peer, "one")
     assert alive(agent, marker) == [] and children(agent.pid()) == []
+
+
+def test_scope_end_waits_for_those_without_a_supervisor(agent, peer):
+    """They are large, so that they do not die in an instant."""
+    marker = "w%d" % os.getpid()
+    big = "python3 -c 'import time; x = b\"x\" * (200 << 20); print(len(x), flush=True); time.sleep(600)' %s" % marker
+    peer.exec("a", command="setsid %s & wait" % big, scope="one")
+    peer.until(lambda: "a" in peer.started)
+    wait_for(lambda: peer.read("a"))
+    process, = alive(agent, marker)
+    supervisor, = children(agent.pid())
+    os.kill(supervisor, 9)
+    peer.scope_end("one")
+    ended(peer, "one")
+    assert not os.path.exists("/proc/%d" % process)
 
 
 # ---- exports ----
@@ -623,6 +639,7 @@ ATTACKS = {
     "link to nothing": "ln -s ~/made-by-the-agent $PADDOCK_ENV",
     "pipe": "mkfifo $PADDOCK_ENV",
     "pipe with a writer": "mkfifo $PADDOCK_ENV; (while :; do echo STOLEN=1; done) > $PADDOCK_ENV 2>&- &",
+    "pipe with bytes in it": "mkfifo $PADDOCK_ENV; (exec 3<>$PADDOCK_ENV 4<$PADDOCK_ENV; echo STOLEN=1 >&3; exec 3>&- >&- 2>&-; sleep 600) & sleep .2",
     "directory": "mkdir $PADDOCK_ENV",
     "socket": "python3 -c 'import socket, os; socket.socket(socket.AF_UNIX).bind(os.environ[\"PADDOCK_ENV\"])'",
     "unreadable": "echo STOLEN=1 > $PADDOCK_ENV; chmod 0 $PADDOCK_ENV",
@@ -697,9 +714,10 @@ def test_exports_end_with_their_scope(peer):
 
 def test_the_process_that_removes_exports_is_out_of_reach(peer):
     """Whatever the user signals, the scope's end comes."""
-    peer.exec("a", command="while :; do kill -STOP -1; done", scope="two")
-    peer.exec("b", command="while :; do kill -KILL -1; done", scope="two")
-    for i in range(50):
+    peer.exec("a", argv=["python3", "-c", "import os\nwhile True:\n try: os.kill(-1, 19)\n except OSError: pass"], scope="two")
+    peer.until(lambda: "a" in peer.started)
+    time.sleep(.1)
+    for i in range(200):
         peer.scope_end("s%d" % i)
         ended(peer, "s%d" % i)
 
