@@ -45,7 +45,7 @@ static void enter(struct instance *i, enum instance_state s)
 	i->r.wanted = i->r.wanted && s == INSTANCE_PAUSING;
 	if (s != INSTANCE_CREATING)
 		i->r.waits_for[0] = '\0';
-	i->asked = i->looking = false;
+	i->asked = i->looking = i->unsure = false;
 }
 
 void instances_change(struct instance *i, enum instance_state s)

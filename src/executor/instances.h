@@ -42,7 +42,7 @@ struct instances_events {
 	/* Each INSTANCE_READY of the provider, the first one (after changed()) and those after the agent dialled again: what the agent still holds
 	 * was told by started() and exited() before; what was not told is unknown to it. Also when a pause did not come about. */
 	void (*connected)(void *arg, struct instance *i);
-	/* It could not be woken in time; changed() follows and says that it is paused. */
+	/* It could not be woken in time: it is paused, which changed() says next, or its pause does not come to an end. */
 	void (*wake_failed)(void *arg, struct instance *i);
 	/* An answer to instances_keep() came; instance_keeps() counts them. */
 	void (*kept)(void *arg, struct instance *i);

@@ -109,6 +109,8 @@ static int must_be_ready(struct instances *is, const char *iid, err_t **err)
 		return err_set(err, ERR_NOT_FOUND, "instance_not_found", "no such instance");
 	if (i->r.state != INSTANCE_IS_READY)
 		return err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is %s", instances_store_state_name(i->r.state));
+	if (!i->handed)
+		return err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is being taken up again");
 	return 0;
 }
 

@@ -49,7 +49,7 @@ static void while_alive(struct instance *i, enum instance_event ev, const err_t 
 		lost_contact(i);
 		break;
 	case INSTANCE_FAILED:
-		instances_over(i, INSTANCE_IS_FAILED, err);
+		instances_failed(i, err);
 		break;
 	case INSTANCE_EXITED:
 		instances_over(i, INSTANCE_IS_LOST, err);

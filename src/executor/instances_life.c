@@ -21,6 +21,21 @@ void instances_over(struct instance *i, enum instance_state s, const err_t *err)
 	instances_change(i, s);
 }
 
+/* "Failed" of what may have been done, or of what was there before, says that the provider cannot tell: one that is there is not given up for that, and
+ * one that may have been made is asked for by its id, for as long as a creation may take. */
+void instances_failed(struct instance *i, const err_t *err)
+{
+	bool hope = i->r.state == INSTANCE_CREATING ? err_code(err) == ERR_UNKNOWN && clock_boot_ms() < i->until_ms : instances_transient(err);
+
+	if (!hope) {
+		instances_over(i, INSTANCE_IS_FAILED, err);
+		return;
+	}
+	log_kv(LOG_WARN, "instance_in_doubt", "instance", i->r.id, "err", err_message(err), NULL);
+	i->unsure = true;
+	instances_again(i);
+}
+
 void instances_gone(struct instance *i)
 {
 	if (i->r.state == INSTANCE_IS_GONE)
@@ -73,10 +88,13 @@ static int adopt(struct instance *i, err_t **err)
 	struct instance_spec spec = { .id = i->r.id, .workspace = i->r.workspace };
 	err_t *e = NULL;
 
-	i->handed = i->is->ops->adopt(i->is->provider, &spec, was(i), &e) == 0 || err_code(e) == ERR_EXISTS;
+	i->unsure = i->is->ops->adopt(i->is->provider, &spec, was(i), &e) < 0 && err_code(e) == ERR_EXISTS;
+	i->handed = !e || i->unsure;
 	if (!i->handed)
 		return err_move(err, e);
 	err_free(e);
+	if (i->unsure)
+		instances_again(i);   /* it is managed already: how it is has to be asked */
 	if (i->r.state == INSTANCE_PAUSING || i->r.state == INSTANCE_WAKING)
 		instances_again_in(i, i->until_ms - clock_boot_ms());
 	return 0;
@@ -204,6 +222,22 @@ static void unblock(struct instances *is, const char *workspace)
 		idmap_each(&is->map, go_on_if, &f);
 }
 
+/* Taken up, or asked what became of it. */
+static void find_out(struct instance *i)
+{
+	cleanup_err err_t *late = NULL;
+
+	if (!i->handed) {
+		instances_adopt(i);
+	} else if (i->unsure && i->r.state == INSTANCE_CREATING && clock_boot_ms() >= i->until_ms) {
+		err_set(&late, ERR_UNKNOWN, NULL, "whether it was made is not known");
+		instances_over(i, INSTANCE_IS_FAILED, late);
+	} else if (i->unsure) {
+		instances_lookup(i->is, i);
+		instances_again(i);
+	}
+}
+
 void instances_life_again(struct instance *i)
 {
 	switch (i->r.state) {
@@ -213,15 +247,14 @@ void instances_life_again(struct instance *i)
 	case INSTANCE_CREATING:
 		if (i->r.waits_for[0])
 			go_on(i);
-		else if (!i->handed)
-			instances_adopt(i);
+		else
+			find_out(i);
 		break;
 	case INSTANCE_IS_READY:
 	case INSTANCE_PAUSING:
 	case INSTANCE_IS_PAUSED:
 	case INSTANCE_WAKING:
-		if (!i->handed)
-			instances_adopt(i);
+		find_out(i);
 		break;
 	case INSTANCE_IS_FAILED:
 	case INSTANCE_IS_LOST:
@@ -240,12 +273,12 @@ static int ask_create(struct instance *i, err_t **err)
 	cleanup_err err_t *e = NULL;
 	char id[ID_SIZE];
 
-	i->handed = is->ops->create(is->provider, &spec, &e) == 0 || err_code(e) == ERR_EXISTS;
+	i->handed = is->ops->create(is->provider, &spec, &e) == 0;
 	FAULT_POINT(instance_creating_asked);
 	if (i->handed)
 		return 0;
-	if (err_code(e) == ERR_UNKNOWN) {
-		instances_again(i);
+	if (err_code(e) == ERR_UNKNOWN || err_code(e) == ERR_EXISTS) {
+		instances_again(i);   /* adopted */
 		return 0;
 	}
 	(void)str_copy(id, sizeof(id), i->r.id);

@@ -34,10 +34,22 @@ static void become_ready(struct instance *i)
 
 static void ask_pause(struct instance *i, err_t **err);
 
+/* The provider has said how it is. */
+static void known(struct instance *i)
+{
+	if (!i->unsure)
+		return;
+	i->unsure = false;
+	instances_again_reset(i);
+	if (i->r.state == INSTANCE_PAUSING || i->r.state == INSTANCE_WAKING)
+		instances_again_in(i, i->until_ms - clock_boot_ms());
+}
+
 void instances_came_ready(struct instance *i)
 {
 	bool confirmed = i->r.meter.confirmed;
 
+	known(i);
 	i->in_contact = true;
 	switch (i->r.state) {
 	case INSTANCE_CREATING:
@@ -54,7 +66,7 @@ void instances_came_ready(struct instance *i)
 		break;
 	case INSTANCE_PAUSING:
 		meter_start(i->is->meter, &i->r.meter);
-		if (i->looking || i->r.wanted)
+		if (i->looking || (i->r.wanted && !i->asked))
 			become_ready(i);   /* the pause did not come about, or is not wanted any more */
 		else if (!i->asked)
 			ask_pause(i, NULL);
@@ -219,6 +231,7 @@ static int want(struct instance *i, err_t **err)
 	if (i->r.wanted)
 		return 0;
 	i->r.wanted = true;
+	i->until_ms = clock_boot_ms() + i->is->create_timeout_ms;
 	if (instances_save(i, err) == 0)
 		return 0;
 	i->r.wanted = false;
@@ -252,6 +265,7 @@ void instances_came_paused(struct instance *i)
 {
 	bool wanted = i->r.wanted;
 
+	known(i);
 	i->in_contact = i->introduced = false;
 	if (i->r.state == INSTANCE_IS_PAUSED)
 		return;
@@ -275,12 +289,23 @@ void instances_came_paused(struct instance *i)
 
 /* --- too long, or another try --- */
 
+/* Its pause does not come to an end: what waits for it need not wait for ever. */
+static void want_no_more(struct instance *i)
+{
+	i->r.wanted = false;
+	(void)instances_save(i, NULL);
+	log_kv(LOG_WARN, "pause_stuck", "instance", i->r.id, NULL);
+	i->is->events->wake_failed(i->is->arg, i);
+}
+
 void instances_pause_again(struct instance *i)
 {
 	cleanup_err err_t *late = NULL;
 
 	if (i->r.state == INSTANCE_PAUSING) {
 		i->looking = i->asked;
+		if (i->r.wanted && clock_boot_ms() >= i->until_ms)
+			want_no_more(i);
 		instances_lookup(i->is, i);
 		instances_again(i);
 	} else if (clock_boot_ms() >= i->until_ms) {

@@ -16,6 +16,7 @@ struct instance {
 	bool in_contact;                /* READY was told, and contact not lost since */
 	bool introduced;                /* connected() was called for this contact */
 	bool asked;                     /* pause() or wake() for the present state was taken in this process */
+	bool unsure;                    /* what became of it is asked until the provider knows */
 	bool looking;                   /* being paused for too long: the next word of the provider counts as the truth */
 	struct loop_timer *again;       /* asks again for what its state needs; NULL until needed */
 	int64_t backoff_ms;
@@ -66,6 +67,7 @@ void instances_adopt(struct instance *i);
 void instances_gone(struct instance *i);
 void instances_destroy_failed(struct instance *i, const err_t *err);
 void instances_life_again(struct instance *i);            /* creating, destroying, or not taken up yet */
+void instances_failed(struct instance *i, const err_t *err);   /* the provider's word, which may be that it does not know */
 void instances_over(struct instance *i, enum instance_state s, const err_t *err);   /* failed or lost */
 
 /* --- instances_pause.c --- */

@@ -12,6 +12,8 @@ import tempfile
 import time
 import uuid
 
+from scripted_truth import ScriptedTruth
+
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=60):
@@ -34,7 +36,8 @@ class Answer:
 
 
 class Executor:
-    def __init__(self, build, **options):
+    def __init__(self, build, sections=None, **options):
+        """options: of [executor]; sections: {section: {key: value}} of others."""
         self.build = build
         self.root = tempfile.mkdtemp(prefix="pdk-x-")
         os.chmod(self.root, 0o755)
@@ -46,6 +49,8 @@ class Executor:
                   "container": {"agent_dir": self.root + "/a", "agent": build + "/paddock-agent"}}
         for name, value in options.items():
             values["executor"][name] = value
+        for section, keys in (sections or {}).items():
+            values.setdefault(section, {}).update(keys)
         with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
             for section, keys in values.items():
                 f.write("[%s]\n" % section + "".join("%s=%s\n" % kv for kv in keys.items()))
@@ -119,6 +124,67 @@ class Executor:
 
     def state(self, cid):
         return self.call("GET", "/v1/commands/" + cid).json
+
+
+class Scripted(Executor):
+    """The executor over the scripted provider, whose instances outlive Runs; `other` is the provider's side (scripted_truth.py)."""
+
+    def __init__(self, build, sections=None, kind="persistent", **options):
+        self.kind = kind
+        mine = {"container": {"create_timeout_ms": 1500}, "sandbox": {"quarantine_tries": 3}}
+        for section, keys in (sections or {}).items():
+            mine.setdefault(section, {}).update(keys)
+        super().__init__(build, mine, **options)
+        self.other = ScriptedTruth(self.root + "/other")
+        self.faults = self.root + "/faults"
+        os.mkdir(self.other.dir)
+
+    @staticmethod
+    def available(build):
+        return os.access(build + "/tests/lib/paddock-executor-scripted", os.X_OK)
+
+    def spawn(self):
+        env = {**os.environ, "PADDOCK_SCRIPTED_DIR": self.other.dir, "PADDOCK_SCRIPTED_KIND": self.kind, "PADDOCK_FAULT_FILE": self.faults}
+        with open(self.log, "ab") as out:
+            return subprocess.Popen([self.build + "/tests/lib/paddock-executor-scripted", "--config", self.root + "/paddock.ini"], stdout=out, stderr=out,
+                                    start_new_session=True, env=env)
+
+    def dies_at(self, point, do):
+        """do() runs into that point, at which the executor is killed; then it is there again."""
+        with open(self.faults, "w", encoding="utf-8") as f:
+            f.write(point + "=kill\n")
+        try:
+            do()
+        except (OSError, http.client.HTTPException):
+            pass
+        self.process.wait(10)
+        assert self.process.returncode == -signal.SIGKILL, open(self.log, encoding="utf-8").read()[-1500:]
+        os.unlink(self.faults)
+        self.start()
+
+    def instance(self, iid, query=""):
+        return self.call("GET", "/v1/instances/%s%s" % (iid, query)).json
+
+    def make(self, workspace="w", **more):
+        """A new instance, ready."""
+        iid = str(uuid.uuid4())
+        a = self.call("PUT", "/v1/instances/" + iid, {"workspace": workspace, **more})
+        assert a.status == 202, a.body
+        self.comes(iid, "ready")
+        return iid
+
+    def comes(self, iid, state, seconds=10):
+        end = time.monotonic() + seconds
+        while self.instance(iid)["state"] != state:
+            assert time.monotonic() < end, self.instance(iid)
+            time.sleep(0.01)
+        return self.instance(iid)
+
+    def close(self):
+        self.other.script()
+        if self.process.poll() is not None:
+            self.start()
+        super().close()
 
 
 def piece(event):

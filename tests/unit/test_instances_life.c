@@ -214,6 +214,40 @@ static void a_create_of_which_nothing_is_known(void **state)
 	kit_fake.fails = 0;
 	kit_run_for(300);
 	CALLS("create a, adopt-made a");   /* asked by its id, never a second one */
+	kit_ensure(B, "x", NULL);
+	kit_fake.fails = ERR_UNKNOWN;      /* the same as an answer */
+	kit_fake.fails_call = "nothing";
+	kit_say(B, INSTANCE_FAILED);
+	kit_run_for(300);
+	CALLS("create b, lookup b");
+	STATE(B, "creating");
+	kit_say(B, INSTANCE_READY);
+	kit_run_for(600);
+	CALLS("");
+	STATE(B, "ready");
+	kit_ensure(C, "y", NULL);
+	kit_run_for(1000);
+	kit_say(C, INSTANCE_FAILED);       /* too late to hope */
+	STATE(C, "failed");
+}
+
+/* The provider cannot tell what became of one that was there: that is no reason to give it up. */
+static void in_doubt(void **state)
+{
+	(void)state;
+	kit_ready(A);
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_fake.fails_call = "nothing";
+	kit_say(A, INSTANCE_FAILED);
+	kit_run_for(900);
+	CALLS("lookup a, lookup a");
+	STATE(A, "ready");
+	TOLD("");
+	kit_say(A, INSTANCE_PAUSED);
+	STATE(A, "paused");
+	kit_fake.fails = ERR_INVALID;
+	kit_say(A, INSTANCE_FAILED);
+	STATE(A, "failed");
 }
 
 static void a_create_after_a_wait_that_fails(void **state)
@@ -233,7 +267,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
 		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
-		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known),
+		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt),
 		CASE(a_create_after_a_wait_that_fails),
 	};
 

@@ -109,6 +109,22 @@ static void a_pause_without_an_answer(void **state)
 	STATE(A, "paused");
 }
 
+/* Nothing waits for ever. */
+static void a_pause_that_never_ends(void **state)
+{
+	struct instance *i = kit_ready(A);
+
+	(void)state;
+	instances_pause(is, i, NULL);
+	instances_wake(is, i, NULL);
+	kit_run_for(1300);
+	kit_say(A, INSTANCE_AT_IT);
+	TOLD("pausing a, wake-failed a");
+	STATE(A, "pausing");
+	kit_say(A, INSTANCE_PAUSED);
+	TOLD("paused a");
+}
+
 static void woken_while_it_is_being_paused(void **state)
 {
 	struct instance *i = kit_ready(A);
@@ -117,6 +133,8 @@ static void woken_while_it_is_being_paused(void **state)
 	instances_pause(is, i, NULL);
 	assert_int_equal(instances_wake(is, i, NULL), 0);
 	REFUSED(instances_pause(is, i, &err), ERR_CONFLICT, "instance_busy");
+	kit_say(A, INSTANCE_READY);     /* the agent dialled again: the pause is still on its way */
+	STATE(A, "pausing");
 	CALLS("pause a");
 	kit_say(A, INSTANCE_PAUSED);
 	CALLS("wake a");
@@ -354,7 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(paused_and_woken), CASE(when_pause_is_refused), CASE(without_the_capability), CASE(a_pause_that_failed),
-		CASE(a_pause_without_an_answer), CASE(woken_while_it_is_being_paused), CASE(asleep_by_itself), CASE(wakes_are_tried_again),
+		CASE(a_pause_without_an_answer), CASE(a_pause_that_never_ends), CASE(woken_while_it_is_being_paused), CASE(asleep_by_itself), CASE(wakes_are_tried_again),
 		CASE(a_wake_that_is_given_up), CASE(a_wake_that_cannot_be), CASE(gone_while_it_slept), CASE(restart_while_pausing),
 		CASE(restart_while_pausing_and_wanted), CASE(restart_while_waking), CASE(adoption_is_tried_again), CASE(kept_awake),
 		CASE(looked_up), CASE(a_full_disk),
