@@ -545,7 +545,7 @@ BEGIN
 	END IF;
 	IF v_no IS NULL AND w.stage_ms IS NOT NULL THEN
 		w.timeout_ms := w.stage_ms - CASE WHEN r.status = 'pending' THEN 0 ELSE stage_used_ms(r.id, r.attempt, w.stage) END;
-		IF w.timeout_ms < 1 THEN
+		IF w.timeout_ms < 10 THEN   -- clocks count in milliseconds: a stage that ended by its time may seem to have one or two left
 			v_no := 'stage_timeout';
 		END IF;
 	END IF;
