@@ -405,6 +405,8 @@ const struct CMUnitTest command_tests[] = {
 	cmocka_unit_test(the_end_of_a_scope),
 	cmocka_unit_test(an_ended_scope_stays_ended),
 	cmocka_unit_test(files_byte_for_byte),
-	cmocka_unit_test(a_workspace_outlives_its_instance),
 };
 const size_t command_tests_n = UNIT_LEN(command_tests);
+
+const struct CMUnitTest mount_tests[] = { cmocka_unit_test(a_workspace_outlives_its_instance) };
+const size_t mount_tests_n = UNIT_LEN(mount_tests);

@@ -39,8 +39,8 @@ void write_file(struct bench *b, const char *iid, const char *dir, char *name, c
 /* Ends with this status; what it printed, of *n bytes. */
 const char *file_op(struct bench *b, const char *iid, const char *dir, char *const *argv, int status, size_t *n);
 
-/* The tests of commands, scopes and files (provider_commands.c). */
-extern const struct CMUnitTest command_tests[];
-extern const size_t command_tests_n;
+/* The tests of commands, scopes and files (provider_commands.c); those of what is mounted. */
+extern const struct CMUnitTest command_tests[], mount_tests[];
+extern const size_t command_tests_n, mount_tests_n;
 
 #endif

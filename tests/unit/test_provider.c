@@ -500,6 +500,8 @@ static void add_subject(struct subject *s, const char *label)
 {
 	add(s, all_of_them, UNIT_LEN(all_of_them), label);
 	add(s, command_tests, command_tests_n, label);
+	if (s->ops->caps & PROVIDER_MOUNTS)
+		add(s, mount_tests, mount_tests_n, label);
 	if (s->ops->caps & PROVIDER_PAUSE)
 		add(s, when_it_pauses, UNIT_LEN(when_it_pauses), label);
 	else
