@@ -37,7 +37,7 @@ void caps_reduce(void)
 
 		d[i].effective &= m;
 		d[i].permitted &= m;
-		d[i].inheritable &= m;
+		d[i].inheritable = 0;   /* commands would have it still, and nothing of ours executes with rights */
 	}
 	syscall(SYS_capset, &h, d);
 }

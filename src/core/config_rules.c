@@ -15,6 +15,8 @@ struct choice {
 static const char *const backends[] = { "container", "cube", NULL };
 static const char *const providers[] = { "host", "e2b", "daytona", NULL };
 
+static const char *const available[] = { "container", "host", NULL };
+
 static bool one_of(const char *word, const char *const *list)
 {
 	for (; *list; list++) {
@@ -72,14 +74,14 @@ int config_rules_backend(const char *path, char **file, const char **ret, err_t 
 	if (check_layer(&env, err) < 0 || check_layer(&ini, err) < 0)
 		return -1;
 	chosen = wins->provider ? wins->provider : wins->backend ? wins->backend : "container";
-	if (!str_eq(chosen, "container"))
-		return err_set(err, ERR_REFUSED, "bad_config", "%s: \"%s\" is not part of this version; only container is available", wins->where,
-			chosen);
+	if (!one_of(chosen, available))
+		return err_set(err, ERR_REFUSED, "bad_config", "%s: \"%s\" is not part of this version; only container and host are available",
+			wins->where, chosen);
 	if (wins == &env) {
 		drop(file_backend);
 		drop(file_provider);
 	}
-	*ret = "container";
+	*ret = str_eq(chosen, "host") ? "host" : "container";
 	return 0;
 }
 
@@ -113,6 +115,14 @@ static bool is_node_name(const char *s)
 	return !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789")];
 }
 
+static int check_host(const struct config *c, err_t **err)
+{
+	if (!str_eq(config_backend(c), "host") || str_eq(config_str(c, "host.i_understand"), "yes"))
+		return 0;
+	return err_set(err, ERR_REFUSED, "bad_config", "provider host runs every user's commands as processes of this machine: they share its kernel, and without "
+		"bubblewrap its files. It is for development and for machines with a single tenant. If that is what you want, set [host] i_understand = yes");
+}
+
 int config_rules_check(const struct config *c, err_t **err)
 {
 	const char *prefix = config_str(c, "api.accel_prefix");
@@ -125,7 +135,8 @@ int config_rules_check(const struct config *c, err_t **err)
 		return err_set(err, ERR_REFUSED, "bad_config", "api.accel_prefix must begin and end with /");
 	if (at_most(c, "runs.lease_ms", "runs.lease_max_ms", err) < 0 || at_most(c, "runs.run_commands", "runs.all_commands", err) < 0 ||
 			at_most(c, "runs.user_commands", "runs.all_commands", err) < 0 || at_most(c, "runs.user_instances", "runs.all_instances", err) < 0 ||
-			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0 || check_sandbox(c, err) < 0)
+			at_most(c, "janitor.backoff_min_ms", "janitor.backoff_max_ms", err) < 0 || check_executor(c, err) < 0 || check_sandbox(c, err) < 0 ||
+			check_host(c, err) < 0)
 		return -1;
 	return 0;
 }

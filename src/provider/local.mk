@@ -1,4 +1,4 @@
-# libprovider.a: what isolates code, behind provider.h. Three helpers run beside the executor: paddock-engine, paddock-conmon, paddock-netguard.
+# libprovider.a: what isolates code, behind provider.h. Helpers run beside the executor: paddock-engine, paddock-conmon, paddock-netguard, paddock-launcher.
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
 	src/provider/agent_link.c src/provider/agent_link.h \
@@ -11,12 +11,16 @@ libprovider_a_SOURCES = \
 	src/provider/engine_spec.c src/provider/engine_spec.h \
 	src/provider/exec.h src/provider/exec_groups.c src/provider/exec_groups.h \
 	src/provider/guard.c src/provider/guard.h \
+	src/provider/host.c src/provider/host_agent.c src/provider/host_ask.c src/provider/host_end.c src/provider/host_health.c \
+	src/provider/host_sandbox.c src/provider/host_scope.c src/provider/host_up.c src/provider/host.h \
+	src/provider/host_call.c src/provider/host_call.h \
+	src/provider/host_layout.c src/provider/host_layout.h \
 	src/provider/leftovers.c src/provider/leftovers.h \
 	src/provider/netguard_rules.c src/provider/netguard_rules.h \
 	src/provider/provider.c src/provider/provider_caps.c src/provider/provider.h \
 	src/provider/workspace.c src/provider/workspace.h
 
-pkglibexec_PROGRAMS += paddock-netguard paddock-engine paddock-conmon
+pkglibexec_PROGRAMS += paddock-netguard paddock-engine paddock-conmon paddock-launcher
 paddock_netguard_SOURCES = src/provider/netguard_main.c src/provider/netguard_rules.c src/provider/netguard_rules.h
 paddock_netguard_LDADD = libbase.a
 paddock_engine_SOURCES = src/provider/engine_main.c
@@ -24,6 +28,20 @@ paddock_engine_LDADD = libbase.a
 paddock_conmon_SOURCES = src/provider/conmon_main.c
 paddock_conmon_LDADD = libbase.a
 
+# Not in libprovider.a: what only the launcher does, with rights that the executor has given up.
+paddock_launcher_SOURCES = src/provider/host_launcher_main.c \
+	src/provider/host_bwrap.c \
+	src/provider/host_group.c src/provider/host_group.h \
+	src/provider/host_inside.c src/provider/host_inside.h \
+	src/provider/host_keep.c src/provider/host_keep.h \
+	src/provider/host_keeper.c src/provider/host_keeper.h \
+	src/provider/host_net.c src/provider/host_net.h \
+	src/provider/host_plain.c src/provider/host_probe.c \
+	src/provider/host_tree.c src/provider/host_tree.h \
+	src/provider/host_userns.c src/provider/host_userns.h
+paddock_launcher_LDADD = libprovider.a $(CORE_LDADD)
+
+EXTRA_DIST += tests/integration/test_host.py tests/lib/host_lab.py
 EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 
 if HAVE_CMOCKA

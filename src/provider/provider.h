@@ -34,6 +34,8 @@ enum provider_cap {
 
 /* The capabilities of a configured backend ("container", "host", ...); 0 for an unknown one. Pure: also for processes that hold no provider. */
 unsigned provider_caps(const char *name);
+/* What every answer about its sandboxes has to warn of: fixed texts, NULL-terminated, maybe none. Pure. */
+const char *const *provider_warnings(const char *name);
 
 struct instance_spec {
 	const char *id;             /* UUID, also the operation id */
@@ -127,7 +129,7 @@ struct provider_ops {
 	char *(*health)(struct provider *p);
 };
 
-extern const struct provider_ops provider_container;
+extern const struct provider_ops provider_container, provider_host;
 
 /* The provider for the configured backend, or NULL with an error that names what is allowed. */
 const struct provider_ops *provider_find(const char *name, err_t **err);

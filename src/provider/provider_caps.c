@@ -20,3 +20,15 @@ unsigned provider_caps(const char *name)
 			return known[i].caps;
 	return 0;
 }
+
+const char *const *provider_warnings(const char *name)
+{
+	static const char *const none[] = { NULL };
+	static const char *const host[] = {
+		"provider host: commands run as processes of the server itself and share its kernel; for development and a single tenant only",
+		"provider host: a sandbox's disk use is not limited, and background processes end when it is paused",
+		NULL,
+	};
+
+	return str_eq(name, "host") ? host : none;
+}

@@ -1,5 +1,5 @@
-"""The suite that every provider passes (tests/unit/test_provider.c), against the real ones: the container provider with the installed engine, and
-tests/lib/unshare_provider.c, which is the agent in a pid namespace and nothing more."""
+"""The suite that every provider passes (tests/unit/test_provider.c), against the real ones: the container provider with the installed engine, the host
+provider with a launcher of its own, and tests/lib/unshare_provider.c, which is the agent in a pid namespace and nothing more."""
 
 import os
 import shutil
@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lib"))
 
 import container_lab  # noqa: E402
+import host_lab  # noqa: E402
 
 BUILD = os.environ.get("PADDOCK_BUILD", os.getcwd())
 SUITE = os.path.join(BUILD, "tests/unit/test_provider")
@@ -70,3 +71,15 @@ def test_agent():
         assert sum(line.startswith("ok ") for line in lines) > 25 and run.returncode == 0
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.skipif(host_lab.why_not(BUILD) is not None or not os.path.exists(SUITE), reason=host_lab.why_not(BUILD) or "no test_provider")
+def test_host():
+    lab = host_lab.Lab(BUILD)
+    try:
+        lab.arm()
+        lab.start_launcher()
+        assert failed(lab.account, lab, "host") == ([], 0)
+        assert not lab.processes() and not lab.account.groups()
+    finally:
+        lab.end()

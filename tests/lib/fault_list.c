@@ -8,6 +8,8 @@
 #define JANITOR 2
 #define EXECUTOR 4
 #define ENGINE 8
+#define HOST 16
+#define LAUNCHER 32
 
 static const struct {
 	const char *name, *step, *place;
@@ -20,7 +22,7 @@ static const struct {
 
 int main(void)
 {
-	static const char *const actors[] = { "worker", "janitor", "executor", "engine" };
+	static const char *const actors[] = { "worker", "janitor", "executor", "engine", "host", "launcher" };
 
 	for (size_t i = 0; i < sizeof(points) / sizeof(*points); i++) {
 		const char *sep = " ";

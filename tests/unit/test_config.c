@@ -273,16 +273,37 @@ static void environment_overrides_both_keys(void **state)
 	config_free(c);
 	unsetenv("SANDBOX_BACKEND");
 	setenv("SANDBOX_PROVIDER", "host", 1);
-	refused("[service]\nbackend = container\n", "host", "only container");
+	refused("[service]\nbackend = container\n", "provider host", "i_understand = yes");
+	c = load("[service]\nbackend = container\n[host]\ni_understand = yes\n");
+	assert_string_equal(config_backend(c), "host");
+	config_free(c);
+}
+
+/* R1.8: only those who say that they know what it is get it, and they say it in one way. */
+static void host_wants_to_be_understood(void **state)
+{
+	static const char *const no[] = { "", "no", "Yes", "YES", "true", "1", "y", "yes, I do" };
+	struct config *c;
+	char text[96];
+
+	(void)state;
+	refused("[service]\nprovider = host\n", "processes of this machine", "[host] i_understand = yes");
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+		assert_true(snprintf(text, sizeof(text), "[service]\nprovider = host\n[host]\ni_understand = %s\n", no[i]) < (int)sizeof(text));
+		refused(text, "provider host", "i_understand = yes");
+	}
+	c = load("[service]\nprovider = host\n[host]\ni_understand = yes\n");
+	assert_string_equal(config_backend(c), "host");
+	config_free(c);
+	config_free(load("[host]\ni_understand = no\n"));
 }
 
 static void what_is_not_built_in(void **state)
 {
 	(void)state;
-	refused("[service]\nbackend = cube\n", "cube", "only container is available");
-	refused("[service]\nprovider = host\n", "host", "only container is available");
-	refused("[service]\nprovider = e2b\n", "e2b", "only container is available");
-	refused("[service]\nprovider = daytona\n", "daytona", "only container is available");
+	refused("[service]\nbackend = cube\n", "cube", "only container and host are available");
+	refused("[service]\nprovider = e2b\n", "e2b", "only container and host are available");
+	refused("[service]\nprovider = daytona\n", "daytona", "only container and host are available");
 	config_free(load("[service]\nbackend = container\nprovider =\n"));
 }
 
@@ -407,7 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(idle_time_outlasts_a_late_keep_alive), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
 		TEST(unreadable_files), TEST(line_length), TEST(every_default_is_valid), TEST(every_range_holds), TEST(texts_with_quotes_or_controls),
-		TEST(backend_words_are_exact), TEST(both_in_one_layer), TEST(environment_overrides_both_keys), TEST(what_is_not_built_in),
+		TEST(backend_words_are_exact), TEST(both_in_one_layer), TEST(environment_overrides_both_keys), TEST(host_wants_to_be_understood), TEST(what_is_not_built_in),
 		TEST(instance_names), TEST(a_dump_loads_again), TEST(common_start),
 	};
 

@@ -1,0 +1,253 @@
+"""The executor and the launcher of this build with provider host, as an account of their own that is made for the test. Needs root and uidmap."""
+
+import itertools
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+from executor import Answer, UnixConnection
+
+FIRST_ID, IDS = 1879048192, 65536
+PROGRAMS = ("paddock-agent", "paddock-executor", "paddock-netguard", "paddock-launcher")
+
+
+def why_not(build):
+    if os.getuid() != 0:
+        return "needs root"
+    for program in PROGRAMS:
+        if not os.path.exists(os.path.join(build, program)):
+            return "no %s in %s" % (program, build)
+    for tool in ("newuidmap", "setpriv", "useradd"):
+        if shutil.which(tool) is None:
+            return "no %s" % tool
+    return None
+
+
+def hierarchies():
+    with open("/proc/mounts", encoding="utf-8") as f:
+        return [line.split()[1] for line in f if line.split()[2] in ("cgroup", "cgroup2")]
+
+
+class Account:
+    """A system account with subordinate ids and, as set-up does it, a directory of its own in every hierarchy of control groups."""
+
+    numbers = itertools.count()
+
+    def __init__(self):
+        n = next(self.numbers)
+        self.name = "pdkh%d-%d" % (os.getpid(), n)
+        self.low = FIRST_ID + n * IDS
+        self.group = "/" + self.name
+        subids = "%d-%d" % (self.low, self.low + IDS - 1)
+        subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", self.name], check=True)
+        subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, self.name], check=True)
+        entry = pwd.getpwnam(self.name)
+        self.pw_uid, self.pw_gid = entry.pw_uid, entry.pw_gid
+        self.groups_make()
+
+    def groups_make(self):
+        for at in hierarchies():
+            path = at + self.group
+            try:
+                os.makedirs(path, exist_ok=True)
+            except OSError:
+                continue
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if os.path.exists(path + "/" + name):
+                    with open(at + "/" + name, encoding="utf-8") as source, open(path + "/" + name, "w", encoding="utf-8") as to:
+                        to.write(source.read())
+            os.chown(path, self.pw_uid, self.pw_gid)
+            for name in os.listdir(path):
+                if os.path.isfile(path + "/" + name):
+                    os.chown(path + "/" + name, self.pw_uid, self.pw_gid)
+
+    def groups(self):
+        """Of sandboxes, those that are left."""
+        return [at + self.group + "/" + name for at in hierarchies() if os.path.isdir(at + self.group) for name in os.listdir(at + self.group) if name.startswith("host-")]
+
+    def processes(self):
+        """{pid: command line} of the account and its subordinate ids, zombies left out."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/status" % pid, encoding="utf-8") as f:
+                    fields = dict(line.split(":", 1) for line in f if ":" in line)
+                uid = int(fields["Uid"].split()[1])
+                if (uid == self.pw_uid or self.low <= uid < self.low + IDS) and not fields["State"].strip().startswith("Z"):
+                    with open("/proc/%s/cmdline" % pid, "rb") as f:
+                        found[int(pid)] = f.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+            except OSError:
+                continue
+        return found
+
+    def remove(self):
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        wait_for("nothing of the account runs", lambda: not self.processes())
+        for at in hierarchies():
+            for path, _, _ in os.walk(at + self.group, topdown=False):
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    pass
+        subprocess.run(["userdel", self.name], check=False, capture_output=True)
+
+
+class Lab:
+    def __init__(self, build, env=None, **host):
+        self.account = Account()
+        self.env = env or {}
+        self.root = tempfile.mkdtemp(prefix="pdk-h-", dir="/var/tmp")
+        os.chmod(self.root, 0o711)
+        for name, mode in (("bin", 0o755), ("state", 0o700), ("ws", 0o751), ("agents", 0o711), ("run", 0o700), ("sandboxes", 0o700), ("engine", 0o700)):
+            os.mkdir(os.path.join(self.root, name))
+            os.chown(os.path.join(self.root, name), self.account.pw_uid, self.account.pw_gid)
+            os.chmod(os.path.join(self.root, name), mode)
+        for program in PROGRAMS:
+            shutil.copy(os.path.join(build, program), self.root + "/bin/")
+        self.sock, self.log = self.root + "/run/e.sock", self.root + "/log"
+        self.fault = self.root + "/fault"
+        self.process = self.launcher = None
+        self.write(**host)
+
+    def write(self, **host):
+        values = {"service": {"provider": "host", "log_level": "debug"},
+                  "paths": {"state": self.root + "/state", "workspaces": self.root + "/ws"},
+                  "executor": {"socket": self.sock, "api_account": "root"},
+                  "container": {"agent": self.root + "/bin/paddock-agent", "agent_dir": self.root + "/agents", "netguard": self.root + "/bin/paddock-netguard",
+                                "cgroup_parent": self.account.group},
+                  "host": {"i_understand": "yes", "sandboxes": self.root + "/sandboxes", "launcher_socket": self.root + "/engine/launcher.sock",
+                           "network": "none", "memory_bytes": "128M", "tmp_bytes": "16M"}}
+        values["host"].update(host)
+        with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
+            for section, keys in values.items():
+                f.write("[%s]\n" % section + "".join("%s = %s\n" % kv for kv in keys.items()))
+        os.chmod(self.root + "/paddock.ini", 0o644)
+
+    def arm(self, what=""):
+        """Crash points of a build that has them: NAME=kill, or nothing."""
+        with open(self.fault + ".new", "w", encoding="utf-8") as f:
+            f.write(what)
+        os.chmod(self.fault + ".new", 0o644)
+        os.rename(self.fault + ".new", self.fault)
+
+    def spawn(self, program, *drop):
+        with open(self.log, "ab") as out:
+            return subprocess.Popen(["setpriv", "--reuid", str(self.account.pw_uid), "--regid", str(self.account.pw_gid), "--clear-groups", *drop,
+                                     self.root + "/bin/" + program, "--config", self.root + "/paddock.ini"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
+                                    start_new_session=True,
+                                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
+
+    def start_launcher(self):
+        self.launcher = self.spawn("paddock-launcher")
+        wait_for("the launcher listens", lambda: os.path.exists(self.root + "/engine/launcher.sock"))
+
+    def start(self):
+        if self.launcher is None:
+            self.arm()
+            self.start_launcher()
+        self.process = self.spawn("paddock-executor", "--bounding-set=-all", "--inh-caps=-all")
+        end = time.monotonic() + 15
+        while True:
+            try:
+                if self.call("GET", "/healthz").status == 200:
+                    return self
+            except OSError:
+                pass
+            assert self.process.poll() is None, self.said()[-2000:]
+            assert time.monotonic() < end, "the executor did not start"
+            time.sleep(0.02)
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def kill(self, sig=signal.SIGKILL):
+        self.process.send_signal(sig)
+        self.process.wait(20)
+
+    def call(self, method, path, body=None):
+        c = UnixConnection(self.sock, 100)
+        try:
+            c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+            return Answer(c.getresponse())
+        finally:
+            c.close()
+
+    # --- commands and instances ---
+
+    def put(self, iid, command, workspace="w", timeout_ms=60000, **more):
+        cid = str(uuid.uuid4())
+        body = {"instance": iid, "create": {"workspace": workspace}, "cwd": "/home/user/workspace", "env": {}, "timeout_ms": timeout_ms, "record": {"id": cid}}
+        body["argv" if isinstance(command, list) else "command"] = command
+        body.update(more)
+        return cid, self.call("PUT", "/v1/commands/" + cid, body)
+
+    def run(self, iid, command, **more):
+        cid, answer = self.put(iid, command, **more)
+        assert answer.status in (200, 201), answer.body
+        return self.call("GET", "/v1/commands/%s/result" % cid).json
+
+    def out(self, iid, command, **more):
+        r = self.run(iid, command, **more)
+        assert r.get("exit_code") == 0, r
+        return r["stdout"]
+
+    def instance(self, iid):
+        return self.call("GET", "/v1/instances/" + iid).json
+
+    def destroy(self, iid):
+        assert self.call("DELETE", "/v1/instances/%s?wait_ms=25000" % iid).json["state"] == "gone"
+
+    # --- what there really is ---
+
+    def dirs(self):
+        return sorted(os.listdir(self.root + "/sandboxes"))
+
+    def processes(self):
+        """{pid: command line} of what there is besides the executor and the launcher themselves."""
+        ours = {p.pid for p in (self.process, self.launcher) if p is not None}
+        return {pid: line for pid, line in self.account.processes().items() if pid not in ours}
+
+    def run_record(self, iid):
+        with open("%s/sandboxes/%s/run" % (self.root, iid), encoding="utf-8") as f:
+            words = f.read().split()
+        return {"keeper": int(words[1]), "agent": int(words[4])}
+
+    def close(self):
+        self.arm()
+        try:
+            if self.launcher.poll() is not None:
+                self.start_launcher()
+            if self.process.poll() is not None:
+                self.start()
+            for i in self.call("GET", "/v1/instances").json["items"]:
+                self.call("DELETE", "/v1/instances/%s?wait_ms=20000" % i["id"])
+            self.kill(signal.SIGTERM)
+        finally:
+            self.end()
+
+    def end(self):
+        self.launcher.terminate()
+        self.launcher.wait(10)
+        self.account.remove()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def wait_for(what, check, seconds=20):
+    end = time.monotonic() + seconds
+    while True:
+        got = check()
+        if got:
+            return got
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
