@@ -194,6 +194,33 @@ def test_runs(api):
     assert (a.status, a.code) == (409, "run_ended"), a
 
 
+def test_steer(api):
+    a = api.post("/api/runs", {"thread_id": "steer", "metadata": {"k": 1}, "claim": {"worker_id": "w1"}})
+    run, lease = a.json["id"], a.json["lease_token"]
+    target = "/api/runs/%s/steer" % run
+    for body, code in ((b"", "body_required"), (b"{}", "bad_field"), (b'{"input":null}', "bad_field"), (b'{"input":1,"lease_token":"x"}', "unknown_field")):
+        bad = api.call("POST", target, body)
+        assert (bad.status, bad.code) == (400, code), bad
+    assert api.post(target, {"input": 1}, token=api.user("bob")).status == 404
+    key = {"Idempotency-Key": "steer-1"}
+    a = api.post(target, {"input": ["go", {"left": True}]}, headers=key)
+    assert a.status == 201 and set(a.json) == {"run", "successor"}, a
+    old, new = a.json["run"], a.json["successor"]
+    assert (old["id"], old["status"], old["successor_id"], old["lease"], old["runtime_cleanup_pending"]) == (run, "yielded", new["id"], None, True)
+    assert (new["status"], new["thread_id"], new["input"], new["metadata"], new["attempt"]) == ("pending", "steer", ["go", {"left": True}], {"k": 1}, 0)
+    assert api.post(target, {"input": ["go", {"left": True}]}, headers=key).json == a.json
+    assert api.post(target, {"input": 2}, headers=key).code == "idempotency_mismatch"
+    a = api.post(target, {"input": 2})
+    assert (a.status, a.code) == (409, "run_ended") and new["id"] in a.json["detail"], a
+    assert api.post("/api/runs/%s/steer" % new["id"], {"input": 2}).code == "not_running"
+    assert api.post("/api/runs/%s/heartbeat" % run, {"lease_token": lease}).code == "run_ended"
+    got = wait_for("the successor is offered", lambda: (lambda c: c.status == 200 and c)(api.post("/api/runs/claim", {"worker_id": "w2", "thread_id": "steer"})), 10)
+    assert got.json["run"]["id"] == new["id"] and got.json["run"]["input"] == ["go", {"left": True}]
+    command = api.post("/api/execute", {"command": "true"}).headers["X-Paddock-Command"]
+    oneshot = api.get("/api/commands/" + command).json["run_id"]
+    assert api.post("/api/runs/%s/steer" % oneshot, {"input": 1}).code == "not_steerable"
+
+
 def test_leases(api):
     a = api.post("/api/runs", {"thread_id": "leases", "claim": {"worker_id": "w1", "lease_ms": 60000}})
     assert a.status == 201 and a.json["lease"]["owner"] == "w1", a
