@@ -16,5 +16,7 @@ int ctl_migrate(const struct config *c, int argc, char **argv);  /* as the datab
 int ctl_users(const struct config *c, int argc, char **argv);
 int ctl_tokens(const struct config *c, int argc, char **argv);   /* create: the secret alone on standard output */
 int ctl_runs(const struct config *c, int argc, char **argv);
+int ctl_cmds(const struct config *c, int argc, char **argv);     /* commands */
+int ctl_cleanup(const struct config *c, int argc, char **argv);
 
 #endif

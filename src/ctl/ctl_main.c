@@ -23,7 +23,9 @@ static const struct subcommand subcommands[] = {
 	{ "migrate", ctl_migrate, "[--dir DIRECTORY] [--role ROLE]", "bring the database's schema up to date" },
 	{ "users", ctl_users, "create NAME [--admin] | list", "accounts" },
 	{ "tokens", ctl_tokens, "create --user NAME --kind KIND [--label TEXT] [--days N] | list [--user NAME] | revoke ID", "bearer tokens" },
-	{ "runs", ctl_runs, "[--all] [--limit N]", "Runs that are not over or not cleaned up" },
+	{ "runs", ctl_runs, "[--user NAME] [--status STATUS] [--run ID] [--stuck] [--all] [--limit N] [--json]", "Runs that are not over or not cleaned up, and why" },
+	{ "commands", ctl_cmds, "[--user NAME] [--run ID] [--open] [--limit N] [--json] | kill ID", "commands in the sandboxes" },
+	{ "cleanup", ctl_cleanup, "[--user NAME] [--run ID] [--limit N] [--json] | retry RUN|--all", "clean-ups that are not confirmed" },
 	{ "sql", ctl_sql, "[psql's arguments]", "psql as a role that may only read" },
 	{ "engine", ctl_engine, "-- ARGUMENTS", "the engine's command line, as the account that owns the containers" },
 };

@@ -1,69 +1,48 @@
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/str.h"
 #include "ctl/ctl_commands.h"
 #include "ctl/ctl_context.h"
-#include "db/db_stats.h"
+#include "ctl/ctl_options.h"
+#include "ctl/ctl_table.h"
+#include "db/db_operator.h"
 
 #define ROWS_DEFAULT 50
-#define ROWS_MAX 10000
+#define LEN(A) (sizeof(A) / sizeof *(A))
 
-static const char *or_dash(const char *s)
-{
-	return s && *s ? s : "-";
-}
-
-/* Thread names come from users: nothing but printable ASCII reaches a terminal. */
-static void put_safe(const char *s, int width)
-{
-	int n = 0;
-
-	for (; n < width && s[n]; n++)
-		putchar((unsigned char)s[n] < 0x20 || (unsigned char)s[n] > 0x7e ? '?' : s[n]);
-	printf("%*s ", width - n, "");
-}
-
-static void print_run(const struct db_result *r, int i)
-{
-	char when[CLOCK_RFC3339_SIZE] = "";
-
-	(void)db_time(r, i, LIVE_CREATED, when);
-	printf("%s %s %-16s %d ", db_str(r, i, LIVE_ID), when, db_str(r, i, LIVE_STATUS), (int)db_i64(r, i, LIVE_ATTEMPT));
-	put_safe(db_str(r, i, LIVE_USER), 16);
-	put_safe(db_str(r, i, LIVE_THREAD), 24);
-	if (db_bool(r, i, LIVE_CLEANUP))
-		printf("cleanup pending, %d failed tries ", (int)db_i64(r, i, LIVE_TRIES));
-	put_safe(or_dash(db_str(r, i, LIVE_ERROR)), 60);
-	putchar('\n');
-}
+static const struct ctl_column columns[] = {
+	{ "id", OPERATOR_RUN_ID, CTL_TEXT, 36 },
+	{ "created_at", OPERATOR_RUN_CREATED, CTL_TIME, 24 },
+	{ "status", OPERATOR_RUN_STATUS, CTL_TEXT, 16 },
+	{ "attempt", OPERATOR_RUN_ATTEMPT, CTL_NUMBER, 7 },
+	{ "why", OPERATOR_RUN_WHY, CTL_TEXT, 14 },
+	{ "user", OPERATOR_RUN_USER, CTL_TEXT, 16 },
+	{ "thread_id", OPERATOR_RUN_THREAD, CTL_TEXT, 24 },
+	{ "lease_owner", OPERATOR_RUN_OWNER, CTL_TEXT, 16 },
+	{ "lease_expires_at", OPERATOR_RUN_EXPIRES, CTL_TIME, 24 },
+	{ "cancel_requested_at", OPERATOR_RUN_CANCEL, CTL_TIME, 24 },
+	{ "fenced_by", OPERATOR_RUN_BY, CTL_TEXT, 36 },
+	{ "cleanup_tries", OPERATOR_RUN_TRIES, CTL_NUMBER, 13 },
+	{ "cleanup_next_at", OPERATOR_RUN_NEXT, CTL_TIME, 24 },
+	{ "successor_id", OPERATOR_RUN_SUCCESSOR, CTL_TEXT, 36 },
+	{ "error", OPERATOR_RUN_ERROR, CTL_TEXT, 0 },
+};
 
 int ctl_runs(const struct config *c, int argc, char **argv)
 {
 	cleanup_db_result struct db_result *r = NULL;
+	struct db_operator_filter f = { .limit = ROWS_DEFAULT };
 	struct caller by;
-	bool all = false;
-	int64_t limit = ROWS_DEFAULT;
+	bool json = false;
 	err_t *e = NULL;
+	const struct ctl_option options[] = {
+		{ "--user", .text = &f.user }, { "--status", .text = &f.status }, { "--run", .text = &f.run }, { "--stuck", .flag = &f.stuck },
+		{ "--all", .flag = &f.all }, { "--limit", .number = &f.limit }, { "--json", .flag = &json },
+	};
 
-	for (int i = 1; i < argc; i++) {
-		if (str_eq(argv[i], "--all")) {
-			all = true;
-		} else if (!str_eq(argv[i], "--limit") || ++i >= argc || num_i64(argv[i], 1, ROWS_MAX, &limit) < 0) {
-			fprintf(stderr, "usage: paddockctl runs [--all] [--limit N]\n");
-			return 2;
-		}
-	}
+	if (ctl_options_read(argc, argv, options, LEN(options), "runs [--user NAME] [--status STATUS] [--run ID] [--stuck] [--all] [--limit N] [--json]") != 0)
+		return 2;
 	struct domain *d = ctl_context_open(c, &by);
 	if (!d)
 		return 1;
-	int rc = db_runs_live(d->db, all, limit, &r, &e);
+	int rc = db_operator_runs(d->db, &f, &r, &e);
 	domain_close(d);
-	if (rc < 0)
-		return ctl_context_fail(e);
-	for (int i = 0; i < db_rows(r); i++)
-		print_run(r, i);
-	return 0;
+	return rc < 0 ? ctl_context_fail(e) : ctl_table_print(r, columns, LEN(columns), json);
 }

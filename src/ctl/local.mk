@@ -20,10 +20,14 @@ libctl_a_SOURCES = \
 bin_PROGRAMS += paddockctl
 paddockctl_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
 paddockctl_SOURCES = \
+	src/ctl/ctl_cleanup.c \
+	src/ctl/ctl_cmds.c \
 	src/ctl/ctl_context.c src/ctl/ctl_context.h \
 	src/ctl/ctl_main.c \
 	src/ctl/ctl_migrate.c \
+	src/ctl/ctl_options.c src/ctl/ctl_options.h \
 	src/ctl/ctl_runs.c \
+	src/ctl/ctl_table.c src/ctl/ctl_table.h \
 	src/ctl/ctl_tokens.c \
 	src/ctl/ctl_users.c
 paddockctl_LDADD = libctl.a $(DOMAIN_LDADD)

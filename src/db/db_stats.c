@@ -26,18 +26,3 @@ int db_stats(struct db *d, struct db_result **ret, err_t **err)
 {
 	return db_query(d, &stats, NULL, ret, err);
 }
-
-static const struct db_stmt runs_live = {
-	"runs_live",
-	"SELECT r.id, u.name, r.thread_id, r.status, r.attempt, r.cleanup_pending, r.cleanup_tries, coalesce(r.cleanup_error, r.error_code), r.created_at"
-	" FROM runs r JOIN users u ON u.id = r.user_id WHERE $1 OR r.ended_at IS NULL OR r.cleanup_pending ORDER BY r.id DESC LIMIT $2",
-	false,
-};
-
-int db_runs_live(struct db *d, bool all, int64_t limit, struct db_result **ret, err_t **err)
-{
-	struct db_params p = { 0 };
-	db_add_bool(&p, all);
-	db_add_i64(&p, limit);
-	return db_query(d, &runs_live, &p, ret, err);
-}

@@ -10,8 +10,4 @@ enum { STATS_PENDING, STATS_LEASED, STATS_CANCELS, STATS_OPEN_COMMANDS, STATS_CL
 	STATS_MOVING, STATS_RETIRED, STATS_QUARANTINED };
 int db_stats(struct db *d, struct db_result **ret, err_t **err);
 
-/* For paddockctl: Runs that are not over or not cleaned up, newest first: id, user, thread, status, attempt, cleanup pending, tries, error, created. */
-enum { LIVE_ID, LIVE_USER, LIVE_THREAD, LIVE_STATUS, LIVE_ATTEMPT, LIVE_CLEANUP, LIVE_TRIES, LIVE_ERROR, LIVE_CREATED };
-int db_runs_live(struct db *d, bool all, int64_t limit, struct db_result **ret, err_t **err);
-
 #endif

@@ -8,6 +8,7 @@ libdb_a_SOURCES = \
 	src/db/db_conn.c src/db/db_conn.h \
 	src/db/db_migrate.c src/db/db_schema.h \
 	src/db/db_auth_sql.h \
+	src/db/db_operator.c src/db/db_operator.h \
 	src/db/db_runs.c src/db/db_runs.h \
 	src/db/db_sandbox.c src/db/db_sandbox.h \
 	src/db/db_sandbox_admin.c src/db/db_sandbox_admin.h \

@@ -18,6 +18,7 @@ libdomain_a_SOURCES = \
 	src/domain/health.c src/domain/health.h \
 	src/domain/idempotency.c src/domain/idempotency.h src/domain/idempotency_db.h \
 	src/domain/lease.c src/domain/lease.h \
+	src/domain/operator.c src/domain/operator.h \
 	src/domain/orphans.c src/domain/orphans.h \
 	src/domain/reports.c src/domain/reports.h \
 	src/domain/run_json.c src/domain/run_json.h \
