@@ -25,10 +25,10 @@ def lab():
     x.close()
 
 
-def put(lab, iid, command, workspace="w", timeout_ms=60000):
+def put(lab, iid, command, workspace="w", timeout_ms=60000, **more):
     cid = str(uuid.uuid4())
     body = {"instance": iid, "create": {"workspace": workspace}, "command": command, "cwd": "/home/user/workspace", "env": {}, "timeout_ms": timeout_ms,
-            "record": {"id": cid}}
+            "record": {"id": cid}, **more}
     return cid, lab.call("PUT", "/v1/commands/" + cid, json.dumps(body))
 
 
@@ -161,6 +161,20 @@ def test_exports_reach_later_commands(lab):
     assert "TOKEN" not in out(lab, one, "env") and out(lab, one, "echo $STAGE") == "\n"
     destroy(lab, one)
     destroy(lab, two)
+
+
+def test_the_end_of_a_scope(lab):
+    """R2.5: with what its commands left in the background, and nothing of another one."""
+    iid, one, two = (str(uuid.uuid4()) for _ in range(3))
+    look = "ps -e -o args= | grep '^sleep 30[12]$' | sort"
+    run(lab, iid, "setsid sleep 301 >&- 2>&- & true", scope=one)
+    run(lab, iid, "setsid sleep 302 >&- 2>&- & true", scope=two)
+    assert run(lab, iid, look, scope=two)["stdout"] == "sleep 301\nsleep 302\n"
+    assert lab.call("DELETE", "/v1/instances/%s/scopes/%s?wait_ms=20000" % (iid, one)).json["state"] == "gone"
+    assert run(lab, iid, look, scope=two)["stdout"] == "sleep 302\n"
+    assert put(lab, iid, "true", scope=one)[1].status == 410
+    assert instance(lab, iid)["state"] == "ready"
+    destroy(lab, iid)
 
 
 def test_hosts_file_tells_nothing_of_the_host(lab, box):
