@@ -13,5 +13,5 @@ dist_sql_DATA = \
 	sql/0009_sandbox_views.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
 dist_check_SCRIPTS += sql/test/pgtap
-EXTRA_DIST += sql/test/rules.sql sql/test/sandboxes.sql
+EXTRA_DIST += sql/test/rules.sql sql/test/sandboxes.sql sql/test/steer.sql
 TESTS += sql/test/pgtap
