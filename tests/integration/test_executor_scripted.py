@@ -105,3 +105,19 @@ def test_an_end_is_asked_for_until_it_is_confirmed(x, rule):
     x.other.script(rule)
     gone(x, iid)
     assert not x.other.living()
+
+
+def test_the_control_plane_is_away(x):
+    iid, other = str(uuid.uuid4()), str(uuid.uuid4())
+    x.run(iid, "true")
+    x.other.script("any reject unavailable")
+    assert x.call("GET", "/v1/health").json["status"] == "degraded"
+    _, refused = x.put(other, "true")
+    assert refused.status == 503, refused.body
+    x.call("DELETE", "/v1/instances/" + iid)
+    time.sleep(0.3)
+    assert [i.id for i in x.other.living()] == [iid] and x.call("GET", "/v1/instances/" + iid).json["state"] == "destroying"
+    x.other.script()
+    assert x.call("GET", "/v1/health").json["status"] == "ok"
+    gone(x, iid)
+    assert not x.other.living() and not x.other.violations

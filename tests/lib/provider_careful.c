@@ -164,8 +164,11 @@ static void command(struct caller *c, const char *text, int status)
 
 	id_v4(cid);
 	s = bench_exec_spec(cid, c->iid);
-	for (unsigned tries = 0; tries < TRIES && (rc = bench_exec(c->b, c->iid, &s, text, NULL)) < 0; tries++)
+	hush(c);
+	for (unsigned tries = 0; tries < TRIES && (rc = bench_exec(c->b, c->iid, &s, text, NULL)) < 0; tries++) {
 		awake(c);
+		hush(c);
+	}
 	assert_int_equal(rc, 0);
 	e = end_of(c, cid, NULL);
 	if (!e)
@@ -287,13 +290,14 @@ static void lives_through(void **state)
 	const struct fate *f = *state;
 	struct bench *b = bench_new(f->per_run ? &scripted_per_run : &scripted_persistent, true, NULL);
 	struct caller c = { .b = b };
-	struct world *truth;
+	struct world *truth = world_open(b->dir, false);
 
 	id_v4(c.iid);
 	b->patience_ms = PATIENCE_MS;
 	scripted_script(b->dir, f->script);
 	live(&c);
-	truth = world_open(b->dir, false);
+	world_refresh(truth);
+	assert_true(truth->calls > 5);
 	if (truth->violations)
 		fail_msg("%s", truth->violation);
 	assert_int_equal(world_living(truth, NULL), 0);
@@ -332,6 +336,7 @@ const struct CMUnitTest careful_tests[] = {
 	FATE("destroy reject denied times 2"), FATE("destroy vanish times 1"),
 	FATE("list part 0 skip 0 times 1"), FATE("list late 30"), FATE("list lost 20 times 1"), FATE("list silent times 1"), FATE("list refuse unavailable times 2"),
 	FATE("list says other"), FATE("list reject denied times 1"),
+	FATE("any reject unavailable times 12"), FATE("any reject unavailable chance 0.4; seed 3"), FATE("any twice"), FATE("any late 15"),
 	FATE("seed 7; create lost 10 chance 0.5; pause lost 10 chance 0.5; wake lost 10 chance 0.5; exec twice chance 0.5; destroy lost 10 chance 0.5"),
 };
 const size_t careful_tests_n = sizeof(careful_tests) / sizeof(careful_tests[0]);

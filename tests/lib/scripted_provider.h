@@ -10,7 +10,8 @@
  *
  *     CALL FAULT [times N] [skip N] [chance 0..1] [of INSTANCE|WORKSPACE]        · seed N (for chance)
  *
- * CALL: create adopt lookup wake pause keep destroy list exec exec_stdin exec_ack exec_signal exec_kill scope_end; or `now`: at once, without a call, once.
+ * CALL: create adopt lookup wake pause keep destroy list exec exec_stdin exec_ack exec_signal exec_kill scope_end; `any` of them and of health (with a rule it
+ * is not well: "any reject unavailable" is a control plane that is away); or `now`: at once, without a call, once.
  * Without `times` always; `skip`: so many are spared first. FAULT:
  *
  *     late MS          done at once, answered after MS

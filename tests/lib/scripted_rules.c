@@ -19,6 +19,7 @@ static const struct { const char *name; enum fault fault; } faults[] = {
 };
 static const char *const calls[] = {
 	"create", "adopt", "lookup", "wake", "pause", "keep", "destroy", "list", "exec", "exec_stdin", "exec_ack", "exec_signal", "exec_kill", "scope_end", "now",
+	"any", "health",
 };
 static const struct { const char *name; enum err_code code; } codes[] = {
 	{ "unavailable", ERR_UNAVAILABLE }, { "busy", ERR_BUSY }, { "limit", ERR_LIMIT }, { "denied", ERR_DENIED }, { "unknown", ERR_UNKNOWN },
@@ -158,12 +159,17 @@ static bool falls(struct rules *r, double chance)
 	return (double)(r->dice >> 11) / 9007199254740992.0 < chance;
 }
 
+static bool is_of(const struct rule *r, const char *call)
+{
+	return str_eq(r->call, call) || (str_eq(r->call, "any") && !str_eq(call, "now"));
+}
+
 const struct rule *rules_match(struct rules *rs, struct world *w, const char *call, const char *iid, const char *workspace)
 {
 	for (size_t i = 0; i < rs->n; i++) {
 		struct rule *r = &rs->list[i];
 
-		if (!str_eq(r->call, call) || (*r->of && !str_eq(r->of, iid) && !str_eq(r->of, workspace)))
+		if (!is_of(r, call) || (*r->of && !str_eq(r->of, iid) && !str_eq(r->of, workspace)))
 			continue;
 		if ((r->times >= 0 && w->rule_uses[i] >= (unsigned long)r->times) || !falls(rs, r->chance))
 			continue;
