@@ -8,16 +8,19 @@
 #define DESTROY_BACKOFF_MIN_MS 1000
 #define DESTROY_BACKOFF_MAX_MS 60000
 
-static bool timed(const struct instance *i)
+/* What is asked next is how its pause or its wake goes on; a wake is over when its time is, also of one that is not taken up again. */
+static bool is_timed(const struct instance *i)
 {
-	return i->r.state == INSTANCE_PAUSING || i->r.state == INSTANCE_WAKING;
+	if (i->r.state == INSTANCE_WAKING)
+		return i->handed || clock_boot_ms() >= i->until_ms;
+	return i->r.state == INSTANCE_PAUSING && i->handed;
 }
 
 static void on_again(void *arg)
 {
 	struct instance *i = arg;
 
-	if (timed(i) && (i->handed || clock_boot_ms() >= i->until_ms))
+	if (is_timed(i))
 		instances_pause_again(i);
 	else
 		instances_life_again(i);

@@ -25,8 +25,12 @@ void instances_over(struct instance *i, enum instance_state s, const err_t *err)
  * one that may have been made is asked for by its id, for as long as a creation may take. */
 void instances_failed(struct instance *i, const err_t *err)
 {
-	bool hope = i->r.state == INSTANCE_CREATING ? err_code(err) == ERR_UNKNOWN && clock_boot_ms() < i->until_ms : instances_transient(err);
+	bool unknown = err_code(err) == ERR_UNKNOWN, hope;
 
+	if (i->r.state == INSTANCE_CREATING)
+		hope = unknown && clock_boot_ms() < i->until_ms;
+	else
+		hope = instances_persistent(i->is) && (unknown || (instances_transient(err) && !i->unsure));   /* asked already: that is its answer */
 	if (!hope) {
 		instances_over(i, INSTANCE_IS_FAILED, err);
 		return;
@@ -53,6 +57,7 @@ void instances_destroy_failed(struct instance *i, const err_t *err)
 	bool was_stuck = instance_stuck(i);
 
 	log_kv(LOG_WARN, "destroy_failed", "instance", i->r.id, "err", err_message(err), NULL);
+	i->asked = false;
 	i->r.destroy_failures++;
 	instances_set_error(i, err);
 	if (!was_stuck && instance_stuck(i)) {
@@ -69,9 +74,26 @@ static void ask_destroy(struct instance *i)
 {
 	cleanup_err err_t *err = NULL;
 
-	if (i->is->ops->destroy(i->is->provider, i->r.id, &err) < 0)
+	if (i->is->ops->destroy(i->is->provider, i->r.id, &err) < 0) {
 		instances_destroy_failed(i, err);
+		return;
+	}
 	FAULT_POINT(instance_destroying_asked);
+	i->asked = true;
+	instances_again_in(i, i->is->create_timeout_ms);
+}
+
+/* Another try; an answer that never came is a failure like any other. */
+static void destroy_again(struct instance *i)
+{
+	cleanup_err err_t *late = NULL;
+
+	if (!i->asked) {
+		ask_destroy(i);
+		return;
+	}
+	err_set(&late, ERR_TIMEOUT, "destroy_timeout", "the provider did not say that it is gone");
+	instances_destroy_failed(i, late);
 }
 
 /* --- being taken up, and being made when the provider was away --- */
@@ -81,6 +103,15 @@ static enum instance_was was(const struct instance *i)
 	if (i->r.state == INSTANCE_IS_PAUSED || i->r.state == INSTANCE_WAKING)
 		return INSTANCE_WAS_PAUSED;
 	return i->r.state == INSTANCE_CREATING && !i->r.was_ready ? INSTANCE_WAS_MADE : INSTANCE_WAS_READY;
+}
+
+/* When the provider has said nothing by then, it is asked. */
+static void wait_for_it(struct instance *i)
+{
+	int64_t left = i->until_ms - clock_boot_ms();
+
+	if (i->r.state == INSTANCE_CREATING || i->r.state == INSTANCE_PAUSING || i->r.state == INSTANCE_WAKING)
+		instances_again_in(i, left > 0 ? left : i->is->create_timeout_ms);
 }
 
 static int adopt(struct instance *i, err_t **err)
@@ -95,15 +126,15 @@ static int adopt(struct instance *i, err_t **err)
 	err_free(e);
 	if (i->unsure)
 		instances_again(i);   /* it is managed already: how it is has to be asked */
-	if (i->r.state == INSTANCE_PAUSING || i->r.state == INSTANCE_WAKING)
-		instances_again_in(i, i->until_ms - clock_boot_ms());
+	else
+		wait_for_it(i);
 	return 0;
 }
 
 /* One that exists is asked for until there is an answer; one that was only to be made, for as long as a creation may take. */
 static void not_adopted(struct instance *i, const err_t *err)
 {
-	log_kv(LOG_WARN, "instance_not_taken_up", "instance", i->r.id, "err", err_message(err), NULL);
+	log_kv(i->backoff_ms ? LOG_DEBUG : LOG_WARN, "instance_not_taken_up", "instance", i->r.id, "err", err_message(err), NULL);
 	if (instances_transient(err) && (i->r.state != INSTANCE_CREATING || clock_boot_ms() < i->until_ms))
 		instances_again(i);
 	else
@@ -134,6 +165,8 @@ void instances_take_up(struct instance *i)
 	case INSTANCE_DESTROYING:
 		if (i->is->ops->destroy(i->is->provider, i->r.id, NULL) < 0)
 			instances_again(i);
+		else
+			instances_again_in(i, i->is->create_timeout_ms);
 		return;
 	case INSTANCE_CREATING:
 	case INSTANCE_IS_READY:
@@ -232,9 +265,9 @@ static void find_out(struct instance *i)
 	} else if (i->unsure && i->r.state == INSTANCE_CREATING && clock_boot_ms() >= i->until_ms) {
 		err_set(&late, ERR_UNKNOWN, NULL, "whether it was made is not known");
 		instances_over(i, INSTANCE_IS_FAILED, late);
-	} else if (i->unsure) {
-		instances_lookup(i->is, i);
+	} else if (i->unsure || i->r.state == INSTANCE_CREATING) {
 		instances_again(i);
+		instances_lookup(i->is, i);
 	}
 }
 
@@ -242,7 +275,7 @@ void instances_life_again(struct instance *i)
 {
 	switch (i->r.state) {
 	case INSTANCE_DESTROYING:
-		ask_destroy(i);
+		destroy_again(i);
 		break;
 	case INSTANCE_CREATING:
 		if (i->r.waits_for[0])
@@ -275,8 +308,10 @@ static int ask_create(struct instance *i, err_t **err)
 
 	i->handed = is->ops->create(is->provider, &spec, &e) == 0;
 	FAULT_POINT(instance_creating_asked);
-	if (i->handed)
+	if (i->handed) {
+		wait_for_it(i);
 		return 0;
+	}
 	if (err_code(e) == ERR_UNKNOWN || err_code(e) == ERR_EXISTS) {
 		instances_again(i);   /* adopted */
 		return 0;

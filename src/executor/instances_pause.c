@@ -32,6 +32,13 @@ static void become_ready(struct instance *i)
 	introduce(i);
 }
 
+/* No pause. What was queued meanwhile is started; nothing else is open in it. */
+static void call_off(struct instance *i)
+{
+	i->introduced = false;
+	become_ready(i);
+}
+
 static void ask_pause(struct instance *i, err_t **err);
 
 /* The provider has said how it is. */
@@ -67,7 +74,7 @@ void instances_came_ready(struct instance *i)
 	case INSTANCE_PAUSING:
 		meter_start(i->is->meter, &i->r.meter);
 		if (i->looking || (i->r.wanted && !i->asked))
-			become_ready(i);   /* the pause did not come about, or is not wanted any more */
+			call_off(i);   /* the pause did not come about, or is not wanted any more */
 		else if (!i->asked)
 			ask_pause(i, NULL);
 		break;
@@ -93,8 +100,7 @@ void instances_pause_failed(struct instance *i, const err_t *err)
 		return;
 	}
 	instances_set_error(i, err);
-	i->introduced = false;   /* what was queued meanwhile is started; nothing else is open in it */
-	become_ready(i);
+	call_off(i);
 }
 
 /* Of one that is being paused and not asked for yet. */
@@ -142,6 +148,8 @@ static int start_pause(struct instances *is, struct instance *i, err_t **err)
 		err_set(err, ERR_CONFLICT, "instance_busy", "%s", err_message(e));
 	else if (err_code(e) == ERR_REFUSED)
 		err_set(err, ERR_CONFLICT, "pause_unsupported", "%s", err_message(e));
+	else if (err_code(e) == ERR_UNAVAILABLE)
+		err_set(err, ERR_UNAVAILABLE, "control_plane_unavailable", "%s", err_message(e));
 	else
 		err_set(err, err_code(e), err_detail(e), "%s", err_message(e));
 	err_free(e);
@@ -345,6 +353,11 @@ void instances_lookup(struct instances *is, struct instance *i)
 
 	if (!i->handed || i->r.state == INSTANCE_IS_GONE)
 		return;
-	if (is->ops->lookup(is->provider, i->r.id, &err) < 0)
-		log_kv(LOG_INFO, "lookup_failed", "instance", i->r.id, "err", err_message(err), NULL);
+	if (is->ops->lookup(is->provider, i->r.id, &err) == 0)
+		return;
+	log_kv(LOG_INFO, "lookup_failed", "instance", i->r.id, "err", err_message(err), NULL);
+	if (err_code(err) != ERR_NOT_FOUND || i->r.state == INSTANCE_DESTROYING || i->r.state == INSTANCE_IS_FAILED || i->r.state == INSTANCE_IS_LOST)
+		return;
+	i->handed = false;   /* it does not know that it manages it: taken up again, which brings the truth */
+	instances_again(i);
 }

@@ -13,6 +13,7 @@
 #include "executor/res.h"
 #include "executor/view.h"
 
+#define STUCK INSTANCE_N_STATES   /* counted behind the states */
 #define LOW_PERMILLE 50    /* free inodes or bytes of the journal's file system below which we are degraded */
 
 void res_healthz(struct executor *x, struct request *r)
@@ -50,6 +51,21 @@ static const char *room_hint(const struct space_facts *f)
 	return "";
 }
 
+static void count_stuck(void *arg, struct instance *i)
+{
+	*(unsigned *)arg += instance_stuck(i);
+}
+
+/* For the operator; who else asks for a sandbox is not concerned. */
+static void add_stuck(struct executor *x, struct buf *b)
+{
+	unsigned n = 0;
+
+	instances_each(x->instances, count_stuck, &n);
+	if (n)
+		buf_addf(b, ",{\"name\":\"instances\",\"ok\":true,\"hint\":\"%u cannot be destroyed: see paddockctl sandboxes\"}", n);
+}
+
 void res_health(struct executor *x, struct request *r)
 {
 	cleanup_free char *facts = instances_health(x->instances);
@@ -60,8 +76,10 @@ void res_health(struct executor *x, struct request *r)
 
 	journal_space(x->journal, &f);
 	hint = room_hint(&f);
-	buf_addf(&b, "[{\"name\":\"journal\",\"ok\":%s,\"hint\":\"%s\"}%s%s]", *hint ? "false" : "true", hint, facts && *facts ? "," : "",
+	buf_addf(&b, "[{\"name\":\"journal\",\"ok\":%s,\"hint\":\"%s\"}%s%s", *hint ? "false" : "true", hint, facts && *facts ? "," : "",
 		facts ? facts : "");
+	add_stuck(x, &b);
+	buf_addc(&b, ']');
 	components = buf_failed(&b) ? NULL : json_parse(b.data, b.len, b.cap, 8, NULL);
 	if (!components) {
 		buf_free(&b);
@@ -96,13 +114,15 @@ static void count_state(void *arg, struct instance *i)
 	unsigned *counts = arg;
 
 	counts[instance_state(i)]++;
+	counts[STUCK] += instance_stuck(i);
 }
 
 static void instance_metrics(struct executor *x, struct buf *b)
 {
-	unsigned counts[INSTANCE_IS_GONE + 1] = { 0 };
+	unsigned counts[STUCK + 1] = { 0 };
 
 	instances_each(x->instances, count_state, counts);
+	metric(b, "instances_stuck", "gauge", "Instances that could not be destroyed in [sandbox] quarantine_tries tries.", counts[STUCK]);
 	counts[INSTANCE_IS_GONE] += (unsigned)instances_tombstones(x->instances);
 	buf_adds(b, "# HELP paddock_executor_instances Instances by state.\n# TYPE paddock_executor_instances gauge\n");
 	for (int s = 0; s <= INSTANCE_IS_GONE; s++)

@@ -126,7 +126,7 @@ def test_the_provider_says_that_it_is_busy(x):
 
 
 def test_without_pause(own):
-    x = own(kind="per-run")
+    x = own(per_run=True)
     iid = x.make()
     said(post(x, iid, "pause"), 409, "pause_unsupported")
     assert post(x, iid, "wake").status == 200

@@ -129,9 +129,11 @@ class Executor:
 class Scripted(Executor):
     """The executor over the scripted provider, whose instances outlive Runs; `other` is the provider's side (scripted_truth.py)."""
 
-    def __init__(self, build, sections=None, kind="persistent", **options):
-        self.kind = kind
-        mine = {"container": {"create_timeout_ms": 1500}, "sandbox": {"quarantine_tries": 3}}
+    def __init__(self, build, sections=None, per_run=False, **options):
+        """per_run: its instances are of one Run each, and do not pause."""
+        mine = {"host": {"i_understand": "yes", "create_timeout_ms": 1500}, "sandbox": {"quarantine_tries": 3}}
+        if not per_run:
+            mine["service"] = {"provider": "host"}
         for section, keys in (sections or {}).items():
             mine.setdefault(section, {}).update(keys)
         super().__init__(build, mine, **options)
@@ -144,7 +146,7 @@ class Scripted(Executor):
         return os.access(build + "/tests/lib/paddock-executor-scripted", os.X_OK)
 
     def spawn(self):
-        env = {**os.environ, "PADDOCK_SCRIPTED_DIR": self.other.dir, "PADDOCK_SCRIPTED_KIND": self.kind, "PADDOCK_FAULT_FILE": self.faults}
+        env = {**os.environ, "PADDOCK_SCRIPTED_DIR": self.other.dir, "PADDOCK_FAULT_FILE": self.faults}
         with open(self.log, "ab") as out:
             return subprocess.Popen([self.build + "/tests/lib/paddock-executor-scripted", "--config", self.root + "/paddock.ini"], stdout=out, stderr=out,
                                     start_new_session=True, env=env)

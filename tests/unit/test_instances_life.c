@@ -192,6 +192,7 @@ static void forgotten(void **state)
 	STATE(A, "gone");
 	CALLS("destroy a, adopt-made b");
 	kit_say(A, INSTANCE_DESTROY_FAILED);   /* counts no more */
+	kit_say(B, INSTANCE_READY);
 	kit_run_for(1100);
 	CALLS("");
 	kit_restart();
@@ -214,6 +215,7 @@ static void a_create_of_which_nothing_is_known(void **state)
 	kit_fake.fails = 0;
 	kit_run_for(300);
 	CALLS("create a, adopt-made a");   /* asked by its id, never a second one */
+	kit_say(A, INSTANCE_READY);
 	kit_ensure(B, "x", NULL);
 	kit_fake.fails = ERR_UNKNOWN;      /* the same as an answer */
 	kit_fake.fails_call = "nothing";
@@ -231,6 +233,30 @@ static void a_create_of_which_nothing_is_known(void **state)
 	STATE(C, "failed");
 }
 
+static void a_create_without_an_answer(void **state)
+{
+	(void)state;
+	kit_ensure(A, "w", NULL);
+	kit_run_for(1400);
+	CALLS("create a, lookup a, lookup a");
+	STATE(A, "creating");
+	kit_say(A, INSTANCE_READY);
+	kit_run_for(1000);
+	CALLS("");
+}
+
+static void a_destroy_without_an_answer(void **state)
+{
+	struct instance *i = kit_ready(A);
+
+	(void)state;
+	instances_destroy(is, A, &i, NULL);
+	kit_run_for(1100);
+	assert_int_equal(kit_number(A, "destroy_failures"), 1);
+	kit_run_for(1100);
+	CALLS("destroy a, destroy a");
+}
+
 /* The provider cannot tell what became of one that was there: that is no reason to give it up. */
 static void in_doubt(void **state)
 {
@@ -245,7 +271,24 @@ static void in_doubt(void **state)
 	TOLD("");
 	kit_say(A, INSTANCE_PAUSED);
 	STATE(A, "paused");
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_say(A, INSTANCE_FAILED);
+	kit_say(A, INSTANCE_FAILED);   /* what it says when it is asked counts */
+	STATE(A, "failed");
+	kit_ensure(B, "x", NULL);
+	kit_say(B, INSTANCE_READY);
 	kit_fake.fails = ERR_INVALID;
+	kit_say(B, INSTANCE_FAILED);
+	STATE(B, "failed");
+}
+
+static void no_doubt_for_one_of_a_run(void **state)
+{
+	(void)state;
+	caps = 0;
+	kit_restart();
+	kit_ready(A);
+	kit_fake.fails = ERR_TIMEOUT;
 	kit_say(A, INSTANCE_FAILED);
 	STATE(A, "failed");
 }
@@ -267,7 +310,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
 		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
-		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt),
+		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
+		CASE(a_create_without_an_answer), CASE(a_destroy_without_an_answer),
 		CASE(a_create_after_a_wait_that_fails),
 	};
 

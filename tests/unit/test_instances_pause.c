@@ -103,8 +103,8 @@ static void a_pause_without_an_answer(void **state)
 	instances_pause(is, i, NULL);
 	kit_run_for(1100);
 	CALLS("pause a, lookup a");
-	kit_say(A, INSTANCE_READY);   /* the truth: it did not come about */
-	STATE(A, "ready");
+	kit_say(A, INSTANCE_READY);   /* the truth: it did not come about; what was queued is started */
+	TOLD("pausing a, ready a, connected a");
 	kit_say(A, INSTANCE_PAUSED);  /* or did, after all */
 	STATE(A, "paused");
 }
@@ -302,6 +302,57 @@ static void adoption_is_tried_again(void **state)
 	TOLD("failed a");
 }
 
+/* The provider is away for longer than anything may take. */
+static void adoption_of_one_that_pauses(void **state)
+{
+	struct instance *i = kit_ready(A);
+
+	(void)state;
+	instances_pause(is, i, NULL);
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_restart();
+	kit_run_for(1500);
+	kit_fake.calls[0] = '\0';
+	kit_fake.fails = 0;
+	kit_run_for(2500);
+	assert_non_null(strstr(kit_fake.calls, "adopt-ready a"));
+	kit_say(A, INSTANCE_PAUSED);
+	STATE(A, "paused");
+}
+
+static void adoption_of_one_that_wakes(void **state)
+{
+	struct instance *i = kit_paused(A);
+
+	(void)state;
+	instances_wake(is, i, NULL);
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_restart();
+	told[0] = '\0';
+	kit_run_for(3000);
+	TOLD("wake-failed a, paused a");
+	kit_fake.fails = 0;
+	kit_run_for(2500);
+	kit_say(A, INSTANCE_PAUSED);
+	kit_fake.calls[0] = '\0';
+	assert_int_equal(instances_wake(is, kit_find(A), NULL), 0);
+	CALLS("wake a");
+}
+
+/* The provider says that it does not manage it. */
+static void forgotten_by_the_provider(void **state)
+{
+	struct instance *i = kit_ready(A);
+
+	(void)state;
+	kit_fake.fails = ERR_NOT_FOUND;
+	kit_fake.fails_call = "lookup";
+	instances_lookup(is, i);
+	kit_run_for(300);
+	CALLS("lookup a, adopt-ready a");
+	STATE(A, "ready");
+}
+
 /* --- the rest --- */
 
 static void kept_awake(void **state)
@@ -374,7 +425,8 @@ int main(void)
 		CASE(paused_and_woken), CASE(when_pause_is_refused), CASE(without_the_capability), CASE(a_pause_that_failed),
 		CASE(a_pause_without_an_answer), CASE(a_pause_that_never_ends), CASE(woken_while_it_is_being_paused), CASE(asleep_by_itself), CASE(wakes_are_tried_again),
 		CASE(a_wake_that_is_given_up), CASE(a_wake_that_cannot_be), CASE(gone_while_it_slept), CASE(restart_while_pausing),
-		CASE(restart_while_pausing_and_wanted), CASE(restart_while_waking), CASE(adoption_is_tried_again), CASE(kept_awake),
+		CASE(restart_while_pausing_and_wanted), CASE(restart_while_waking), CASE(adoption_is_tried_again), CASE(adoption_of_one_that_pauses), CASE(adoption_of_one_that_wakes),
+		CASE(forgotten_by_the_provider), CASE(kept_awake),
 		CASE(looked_up), CASE(a_full_disk),
 	};
 
