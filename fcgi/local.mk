@@ -64,5 +64,5 @@ tests_fuzz_fuzz_header_LDADD = $(API_FUZZ_LDADD)
 tests_fuzz_fuzz_header_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
 
-EXTRA_DIST += tests/integration/conftest.py tests/integration/test_api_master.py tests/integration/test_api_requests.py \
+EXTRA_DIST += tests/integration/conftest.py tests/integration/test_api_master.py tests/integration/test_api_requests.py tests/integration/test_api_sandbox.py \
 	tests/lib/fake_executor.py tests/lib/fcgi_client.py

@@ -18,5 +18,6 @@ int ctl_tokens(const struct config *c, int argc, char **argv);   /* create: the 
 int ctl_runs(const struct config *c, int argc, char **argv);
 int ctl_cmds(const struct config *c, int argc, char **argv);     /* commands */
 int ctl_cleanup(const struct config *c, int argc, char **argv);
+int ctl_sandboxes(const struct config *c, int argc, char **argv);
 
 #endif

@@ -26,6 +26,7 @@ static const struct subcommand subcommands[] = {
 	{ "runs", ctl_runs, "[--user NAME] [--status STATUS] [--run ID] [--stuck] [--all] [--limit N] [--json]", "Runs that are not over or not cleaned up, and why" },
 	{ "commands", ctl_cmds, "[--user NAME] [--run ID] [--open] [--limit N] [--json] | kill ID", "commands in the sandboxes" },
 	{ "cleanup", ctl_cleanup, "[--user NAME] [--run ID] [--limit N] [--json] | retry RUN|--all", "clean-ups that are not confirmed" },
+	{ "sandboxes", ctl_sandboxes, "[list | show USER] [--json] | retry USER | quarantine USER | retire INSTANCE", "the users' own sandboxes, and what is stuck" },
 	{ "sql", ctl_sql, "[psql's arguments]", "psql as a role that may only read" },
 	{ "engine", ctl_engine, "-- ARGUMENTS", "the engine's command line, as the account that owns the containers" },
 };

@@ -27,6 +27,7 @@ paddockctl_SOURCES = \
 	src/ctl/ctl_migrate.c \
 	src/ctl/ctl_options.c src/ctl/ctl_options.h \
 	src/ctl/ctl_runs.c \
+	src/ctl/ctl_sandboxes.c \
 	src/ctl/ctl_table.c src/ctl/ctl_table.h \
 	src/ctl/ctl_tokens.c \
 	src/ctl/ctl_users.c
