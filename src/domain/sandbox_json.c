@@ -8,6 +8,8 @@
 #include "provider/provider.h"
 
 #define BLOCKERS_MAX 6
+#define OWN_WARNINGS 3
+#define WARNINGS_MAX (16 + OWN_WARNINGS)
 
 /* What a row says, seen with the backend that is configured: one that has no sandboxes of users shows none, whatever an earlier one left. */
 struct view {
@@ -124,9 +126,11 @@ static json_t *rebuild_json(const struct view *v)
 
 static json_t *warnings_json(const struct view *v)
 {
-	const char *words[3];
+	const char *words[WARNINGS_MAX];
 	size_t n = 0;
 
+	for (const char *const *w = provider_warnings(v->backend); *w && n < WARNINGS_MAX - OWN_WARNINGS; w++)
+		words[n++] = *w;
 	if (v->foreign)
 		words[n++] = "there is a sandbox of another provider than the configured one; it can be used again when that one is configured, and an administrator can take it away";
 	if (str_eq(v->state, "error"))

@@ -77,7 +77,7 @@ class Api:
                   "janitor": {}}
         for name, value in options.items():
             section, _, key = name.partition("_")
-            values[section][key] = value
+            values.setdefault(section, {})[key] = value
         self.count = values["api"]["workers"]
         with open(self.conf + ".new", "w", encoding="utf-8") as f:
             for section, keys in values.items():

@@ -48,7 +48,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path == "/v1/instances":
             return self._answer(200, {"items": []})
         if path.startswith("/v1/instances/"):
-            return self._answer(200, {"id": parts[2], "state": "gone"})
+            return self._answer(200, {"id": parts[2], "state": "creating" if self.command == "PUT" else "gone"})
         if path == "/v1/reports":
             time.sleep(0.3)
             return self._answer(200, {"items": []})

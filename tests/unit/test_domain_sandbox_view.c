@@ -110,6 +110,12 @@ static void test_without_one(void **state)
 		assert_true(truth_of(member(o, "capabilities"), "mounts"));
 		assert_false(truth_of(member(o, "capabilities"), "sudo"));
 		assert_blockers(o, i == 0 ? "[\"rebuild_unsupported\"]" : "[]");
+		const json_t *warnings = NULL;
+		assert_int_equal(json_get_arr(o, "warnings", true, &warnings, NULL), 0);
+		const char *const *w = provider_warnings(backends[i]);
+		for (size_t k = 0; k < json_object_array_length(warnings); k++)
+			assert_string_equal(json_object_get_string(json_object_array_get_idx(warnings, k)), *w++);
+		assert_null(*w);
 		json_object_put(o);
 	}
 }
