@@ -106,7 +106,8 @@ void box_retry(struct box *b, const err_t *why)
 {
 	int64_t now = clock_boot_ms();
 
-	if (now + b->backoff_ms > b->deadline_ms) {
+	/* one that was ready may run on while nobody can say so: it is asked for as long as that takes */
+	if (now + b->backoff_ms > b->deadline_ms && (b->step >= BOX_END || !b->was_ready)) {
 		if (b->step >= BOX_END) {
 			b->step = BOX_DOWN;
 			container_tell(b, INSTANCE_DESTROY_FAILED, why);

@@ -170,7 +170,7 @@ static void on_recheck(void *arg, const struct engine_answer *a, const err_t *er
 			box_fail(b, late);
 		return;
 	}
-	if (b->step == BOX_WAIT && clock_boot_ms() > b->deadline_ms) {
+	if (b->step == BOX_WAIT && !b->was_ready && clock_boot_ms() > b->deadline_ms) {
 		err_set(&late, ERR_TIMEOUT, "create_timeout", "%s", b->guarded ? "the agent did not connect in time" : "the network was not closed in time");
 		box_fail(b, late);
 		return;

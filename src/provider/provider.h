@@ -43,7 +43,8 @@ struct instance_spec {
 };
 
 enum instance_event {
-	INSTANCE_READY,             /* commands can be started now; also after an adoption, a wake, or when the agent dialled again */
+	INSTANCE_READY,             /* commands can be started now; also after an adoption, a wake, or when the agent dialled again. The first one, and the
+	                             * first after LOST_CONTACT or PAUSED: all that it still holds of commands was told before. Any other answers lookup() */
 	INSTANCE_AT_IT,             /* answer to lookup(): still being made or woken */
 	INSTANCE_PAUSED,            /* answer to pause(), or it paused by itself, or its processes ended but it can be woken: its commands are lost */
 	INSTANCE_PAUSE_FAILED,      /* it goes on as before; err says why (ERR_BUSY: commands run) */
@@ -114,7 +115,8 @@ struct provider_ops {
 	int (*exec_ack)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);   /* the end is in the journal */
 	int (*exec_stdin)(struct provider *p, const char *instance_id, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
 	int (*exec_signal)(struct provider *p, const char *instance_id, const struct exec_ref *x, int signo, err_t **err);   /* to the process group */
-	int (*exec_kill)(struct provider *p, const char *instance_id, const struct exec_ref *x, err_t **err);   /* the whole tree; ends in exited() with EXEC_WHY_KILLED */
+	/* The whole tree; ends in exited() with EXEC_WHY_KILLED. Of one that has ended what it left in the background, without an event. */
+	int (*exec_kill)(struct provider *p, const char *instance_id, const struct exec_ref *x, err_t **err);
 	/* Kills what is left of all commands of the scope, also what an ended one left in the background, and drops what it kept for it ($PADDOCK_ENV).
 	 * From now on exec() with this scope starts nothing. Idempotent; of an instance that is paused without processes, absent or unknown: confirmed
 	 * at once. Answered by scope_ended(). */

@@ -253,7 +253,8 @@ static int fake_start(struct engine *e, const char *name, engine_fn *fn, void *a
 static int fake_inspect(struct engine *e, const char *name, engine_fn *fn, void *arg, err_t **err)
 {
 	(void)e;
-	(void)err;
+	if (take(&fake.refuse_inspects))
+		return err_set(err, ERR_NO_MEMORY, NULL, "no");
 	return by_name(INSPECT, name, fn, arg);
 }
 

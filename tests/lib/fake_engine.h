@@ -19,6 +19,7 @@ struct fake_engine {
 	unsigned creating, creating_most;   /* creates that are out, now and at most */
 	unsigned create_ms;         /* how long a create takes; 0: one */
 	unsigned away;              /* so many calls find nobody */
+	unsigned refuse_inspects;   /* so many are not even sent */
 	unsigned lose_creates;      /* so many creates are done and their answer is lost */
 	unsigned drop_creates;      /* so many creates are not done and their answer is lost */
 	unsigned break_starts;

@@ -43,6 +43,21 @@ static void looked_up(void **state)
 	gone();
 }
 
+/* A question that could not even be put is put again, however long ago it was made: no reason to give it up. */
+static void looked_up_with_difficulty(void **state)
+{
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	pass(3100);
+	fake.refuse_inspects = 2;
+	lookup();
+	until(INSTANCE_READY);
+	assert_int_equal(fake.refuse_inspects, 0);
+	assert_int_equal(stand.n_seen, 2);
+	gone();
+}
+
 static void looked_up_and_failed(void **state)
 {
 	(void)state;
@@ -281,7 +296,7 @@ static void an_old_agent_ends_no_scope(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(looked_up), CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody),
+		CASE(looked_up), CASE(looked_up_with_difficulty), CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody),
 		CASE(a_scope_before_it_was_ready), CASE(a_scope_ends_with_the_agent_s_word), CASE(a_scope_is_asked_again_when_the_agent_is_back),
 		CASE(a_scope_of_one_that_was_taken_up), CASE(a_scope_ends_with_its_instance), CASE(an_old_agent_ends_no_scope),
 	};

@@ -228,6 +228,38 @@ static void adopted_running(void **state)
 	gone();
 }
 
+/* Longer than a making may take: it may well run on, and is no failure. */
+static void adopted_and_nobody_answers(unsigned away)
+{
+	create();
+	until(INSTANCE_READY);
+	fake_agent_hang_up();
+	provider_container.close(provider);
+	provider = provider_container.open(loop, config, &events, NULL, NULL);
+	stand.n_seen = 0;
+	fake.away = away;
+	adopt(INSTANCE_WAS_READY);
+	pass(4500);
+	assert_int_equal(stand.n_seen, 0);
+	fake.away = 0;
+	later(50, fake_agent_dial);
+	until(INSTANCE_READY);
+	assert_int_equal(stand.n_seen, 1);
+	gone();
+}
+
+static void adopted_while_the_engine_is_away(void **state)
+{
+	(void)state;
+	adopted_and_nobody_answers(1000);
+}
+
+static void adopted_while_the_agent_is_away(void **state)
+{
+	(void)state;
+	adopted_and_nobody_answers(0);
+}
+
 static void adopted_and_no_longer_there(void **state)
 {
 	(void)state;
@@ -306,7 +338,8 @@ int main(void)
 		CASE(removals_give_way), CASE(a_lost_answer_is_adopted), CASE(a_create_that_never_was_is_repeated),
 		CASE(an_engine_that_comes_back), CASE(an_engine_that_stays_away), CASE(storage_of_a_killed_create_is_removed), CASE(no_image),
 		CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
-		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_and_no_longer_there),
+		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_while_the_engine_is_away), CASE(adopted_while_the_agent_is_away),
+		CASE(adopted_and_no_longer_there),
 		CASE(adopted_and_never_made), CASE(ends_by_itself), CASE(the_agent_dials_again), CASE(sweeps),
 	};
 
