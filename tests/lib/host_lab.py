@@ -40,15 +40,14 @@ class Account:
     numbers = itertools.count()
 
     def __init__(self):
-        n = next(self.numbers)
-        self.name = "pdkh%d-%d" % (os.getpid(), n)
-        self.low = FIRST_ID + n * IDS
+        self.name = "pdkh%d-%d" % (os.getpid(), next(self.numbers))
         self.group = "/" + self.name
-        subids = "%d-%d" % (self.low, self.low + IDS - 1)
         subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", self.name], check=True)
-        subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, self.name], check=True)
         entry = pwd.getpwnam(self.name)
         self.pw_uid, self.pw_gid = entry.pw_uid, entry.pw_gid
+        self.low = FIRST_ID + self.pw_uid % 4096 * IDS   # of this account alone: other runs of these tests have accounts of their own
+        subids = "%d-%d" % (self.low, self.low + IDS - 1)
+        subprocess.run(["usermod", "--add-subuids", subids, "--add-subgids", subids, self.name], check=True)
         self.groups_make()
 
     def groups_make(self):
