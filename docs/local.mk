@@ -2,7 +2,7 @@
 EXTRA_DIST += CONTRIBUTING.md NEWS SECURITY.md \
 	docs/ARCHITECTURE.md \
 	docs/agent-protocol.md \
-	docs/container.md \
+	docs/container.md docs/host.md \
 	docs/examples.md \
 	docs/executor-api.md \
 	docs/journal.md \

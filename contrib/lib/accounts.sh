@@ -40,6 +40,7 @@ directories_make() {
 	dir "$lib/pg" 700 postgres:postgres
 	dir "$lib/executor" 700 "$acct:$acct"
 	dir "$lib/workspaces" 2751 "$acct:www-data"
+	dir "$lib/sandboxes" 700 "$acct:$acct"
 	dir "$lib/engine" 700 "$acct:$acct"
 	dir_as "$acct" "$lib/engine/home" 700
 	dir "$lib/nginx" 755 root:root

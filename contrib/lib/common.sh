@@ -34,6 +34,9 @@ step() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# Which provider the installation has, by its configuration.
+is_host() { grep -q '^provider *= *host' "$etc/paddock.ini" 2>/dev/null; }
+
 have_systemd() { [ -d /run/systemd/system ]; }
 
 # Below which cgroup the containers come: with cgroup v2 under systemd the engine's delegated unit, else a directory of ours.
@@ -54,12 +57,13 @@ quietly() {
 }
 
 # render TEMPLATE: the template with @NAMES@ filled in, on standard output.
-# A line @ONLY_WHAT:…@ is kept where WHAT (S6 or SYSTEMD, IPV6) is so.
+# A line @ONLY_WHAT:…@ is kept where WHAT (S6 or SYSTEMD, IPV6, HOST) is so.
 render() {
-	local drop=SYSTEMD no6=IPV6
+	local drop=SYSTEMD no6=IPV6 nohost=HOST
+	[ "${PADDOCK_PROVIDER:-}" != host ] || nohost=none
 	! have_systemd || drop=S6
 	[ ! -e /proc/net/if_inet6 ] || no6=none
-	sed -e "/^@ONLY_$drop:/d" -e "/^@ONLY_$no6:/d" -e "s/^@ONLY_[A-Z0-9]*:\(.*\)@\$/\1/" \
+	sed -e "/^@ONLY_$drop:/d" -e "/^@ONLY_$no6:/d" -e "/^@ONLY_$nohost:/d" -e "s/^@ONLY_[A-Z0-9]*:\(.*\)@\$/\1/" \
 		-e "s|@SUFFIX@|$sfx|g" -e "s|@INSTANCE@|$instance|g" -e "s|@PORT@|$port|g" -e "s|@PGBIN@|${pgbin:-}|g" -e "s|@CGROUP@|$cgroup|g" "$1"
 }
 

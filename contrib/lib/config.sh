@@ -1,6 +1,20 @@
 # shellcheck shell=bash
 # config.sh - configuration files, keys, certificate. Files that a person may have edited (paddock.ini) are made once and then left alone.
 
+# What paddock.ini gets when it is made; a present one is its owner's.
+provider_check() {
+	case ${PADDOCK_PROVIDER:-container} in
+	container) ;;
+	host)
+		[ "${PADDOCK_HOST_I_UNDERSTAND:-}" = yes ] || die "provider host runs every user's commands as processes of this machine: they share its kernel. It is for
+development and for machines with a single tenant. If that is what you want: PADDOCK_PROVIDER=host PADDOCK_HOST_I_UNDERSTAND=yes $0"
+		;;
+	*) die "PADDOCK_PROVIDER: \"$PADDOCK_PROVIDER\" is neither container nor host" ;;
+	esac
+	[ ! -f "$etc/paddock.ini" ] || [ "${PADDOCK_PROVIDER:-}" != host ] || is_host ||
+		die "$etc/paddock.ini is there and has another provider: set [service] provider = host and [host] i_understand = yes in it"
+}
+
 config_keys() {
 	if [ ! -f "$etc/keys/pepper" ]; then
 		(umask 077 && head -c 32 /dev/urandom >"$etc/keys/pepper.new")

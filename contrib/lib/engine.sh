@@ -29,6 +29,7 @@ image_digest() {
 
 engine_image() {
 	local digest stamp=$lib/build/image.recipe
+	! is_host || return 0   # it has the host's programs
 	digest=$(image_digest)
 	if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ] && engine_cli image exists "$image_name"; then
 		return 0

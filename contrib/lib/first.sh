@@ -38,8 +38,8 @@ first_command() {
 	[ -n "$token" ] || token=$(ctl tokens create --user admin --kind user)
 	id=${token#pdk_}
 	id=${id%%_*}
-	step "a first command, through HTTPS, in a container of its own"
-	out=$(curl -sSkN --max-time 60 "$base/api/execute" -H @- -d '{"command":"echo hello from $(id -un) in a container; python3 -c \"print(6*7)\""}' \
+	step "a first command, through HTTPS, in a sandbox of its own"
+	out=$(curl -sSkN --max-time 60 "$base/api/execute" -H @- -d '{"command":"echo hello from $(id -un) in a sandbox; python3 -c \"print(6*7)\""}' \
 		<<<"Authorization: Bearer $token" -H 'Content-Type: application/json' -H 'Accept: text/event-stream') || die "the first command failed"
 	say "$out"
 	[[ $out == *'"exit_code":0'* ]] || die "the first command did not end well; see $logdir/*/current"

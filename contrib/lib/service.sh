@@ -15,7 +15,13 @@ service_digest() {
 	local files=("$etc/paddock.ini")
 	case $1 in
 	db) files=("$lib/pg/pg_hba.conf" "$lib/pg/pg_ident.conf" "$lib/pg/paddock.conf") ;;
-	engine) files=("$prefix/libexec/paddock/paddock-engine" "$etc/containers.conf" "$etc/storage.conf") ;;
+	engine)
+		if is_host; then
+			files+=("$prefix/libexec/paddock/paddock-launcher")
+		else
+			files=("$prefix/libexec/paddock/paddock-engine" "$etc/containers.conf" "$etc/storage.conf")
+		fi
+		;;
 	executor) files+=("$prefix/sbin/paddock-executor" "$etc/seccomp.json" "$prefix/libexec/paddock/paddock-netguard") ;;
 	api) files+=("$prefix/sbin/paddock-api" "$etc/keys/pepper") ;;
 	nginx) files=("$etc/nginx.conf" "$etc/tls/cert.pem") ;;

@@ -25,6 +25,6 @@ struct ctl_check {
 /* Sets verdict and text. */
 void ctl_find(struct ctl_finding *f, enum ctl_verdict v, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-extern const struct ctl_check ctl_checks_host[], ctl_checks_limits[], ctl_checks_parts[], ctl_checks_workers[];   /* ended by a NULL name */
+extern const struct ctl_check ctl_checks_host[], ctl_checks_limits[], ctl_checks_parts[], ctl_checks_sandboxes[], ctl_checks_workers[];   /* ended by a NULL name */
 
 #endif

@@ -93,10 +93,18 @@ static int ask(const char *socket, const char *path, struct http_answer *a, stru
 	return a->status;
 }
 
+static bool has_engine(const struct config *c, struct ctl_finding *f)
+{
+	if (str_eq(config_backend(c), "container"))
+		return true;
+	ctl_find(f, CTL_OK, "not used by %s", config_backend(c));
+	return false;
+}
+
 static void check_engine(const struct config *c, struct ctl_finding *f)
 {
 	struct http_answer a = { 0 };
-	int status = ask(config_str(c, "container.engine_socket"), "/_ping", &a, f);
+	int status = !has_engine(c, f) ? -1 : ask(config_str(c, "container.engine_socket"), "/_ping", &a, f);
 
 	if (status == 200)
 		ctl_find(f, CTL_OK, "%s answers", config_str(c, "container.engine"));
@@ -110,7 +118,7 @@ static void check_image(const struct config *c, struct ctl_finding *f)
 	const char *image = config_str(c, "container.image");
 	cleanup_free char *path = str_dupf("/images/%s/json", image);
 	struct http_answer a = { 0 };
-	int status = path ? ask(config_str(c, "container.engine_socket"), path, &a, f) : -1;
+	int status = path && has_engine(c, f) ? ask(config_str(c, "container.engine_socket"), path, &a, f) : -1;
 
 	if (status == 200)
 		ctl_find(f, CTL_OK, "%s", image);

@@ -39,6 +39,7 @@ int ctl_doctor(const struct config *c, int argc, char **argv)
 	run_checks(c, ctl_checks_host, count);
 	run_checks(c, ctl_checks_limits, count);
 	run_checks(c, ctl_checks_parts, count);
+	run_checks(c, ctl_checks_sandboxes, count);
 	run_checks(c, ctl_checks_workers, count);
 	printf("\n%u ok, %u nominal, %u missing\n", count[CTL_OK], count[CTL_NOMINAL], count[CTL_MISSING]);
 	return count[CTL_MISSING] ? 3 : 0;

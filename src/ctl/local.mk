@@ -5,6 +5,7 @@ libctl_a_SOURCES = \
 	src/ctl/ctl_check_host.c \
 	src/ctl/ctl_check_limits.c \
 	src/ctl/ctl_check_parts.c \
+	src/ctl/ctl_check_sandboxes.c \
 	src/ctl/ctl_check_workers.c \
 	src/ctl/ctl_commands.h \
 	src/ctl/ctl_doctor.c \

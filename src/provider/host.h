@@ -46,7 +46,7 @@ struct sandbox {
 	struct host_call *call;
 	struct host_run run;             /* who runs; agent.pid 0: nobody known */
 	int agent_fd, keeper_fd;         /* pidfds; -1 */
-	struct loop_io *agent_io;
+	struct loop_io *agent_io, *keeper_io;
 	struct cgroup *cgroup;
 	struct agent_link *agent;
 	struct list execs;               /* commands whose end is not acknowledged */

@@ -21,6 +21,7 @@
 void sandbox_forget_run(struct sandbox *s)
 {
 	loop_io_free(steal_ptr(&s->agent_io));
+	loop_io_free(steal_ptr(&s->keeper_io));
 	if (s->agent_fd >= 0)
 		close(steal_fd(&s->agent_fd));
 	if (s->keeper_fd >= 0)

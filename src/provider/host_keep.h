@@ -1,5 +1,5 @@
 /* host_keep.h - one request to paddock-launcher, served by a process of its own. A started sandbox keeps that process: its keeper. It holds the lock and
- * the network, ends when the sandbox ends, and takes the sandbox with it when it is killed.
+ * the network, and ends when the sandbox ends. When it is killed, the executor ends the sandbox.
  *
  * Request: strings, each with its NUL, up to the end of the stream: "start" ID WORKSPACE TOKEN TOKEN-HASH, "remove" ID, or "probe".
  * Answer: "ok", or "error CODE TEXT" with CODE one of busy, not_found, no_space, failed; then the end of the stream. For probe lines "fact NAME 0|1 TEXT"

@@ -21,20 +21,20 @@
 
 /* --- it runs --- */
 
-static void on_agent_end(void *arg, int fd, int events)
+/* One of the two has ended; without a keeper the sandbox has no network, and nobody who would see it out. */
+static void on_end(void *arg, int fd, int events)
 {
 	struct sandbox *s = arg;
 
-	(void)fd;
 	(void)events;
+	log_kv(s->step == SANDBOX_END ? LOG_DEBUG : LOG_WARN, fd == s->agent_fd ? "agent_ended" : "keeper_ended", "instance", s->id, NULL);
 	loop_io_free(steal_ptr(&s->agent_io));
-	if (s->step == SANDBOX_END) {
-		sandbox_kick(s);
-		return;
-	}
-	log_kv(LOG_WARN, "agent_ended", "instance", s->id, NULL);
+	loop_io_free(steal_ptr(&s->keeper_io));
 	/* ready or not: what is left of it is ended and waited for, then it is looked at */
-	sandbox_go(s, SANDBOX_END);
+	if (s->step == SANDBOX_END)
+		sandbox_kick(s);
+	else
+		sandbox_go(s, SANDBOX_END);
 }
 
 static uid_t uid_of(pid_t pid)
@@ -74,8 +74,9 @@ static bool take_up(struct sandbox *s, const struct host_run *r)
 	s->keeper_fd = host_proc_open(&r->keeper);
 	if (s->agent_fd < 0 || s->keeper_fd < 0 || (!s->agent && sandbox_agent_open(s, NULL) < 0))
 		return false;
-	s->agent_io = loop_io_new(s->p->loop, s->agent_fd, LOOP_READ, on_agent_end, s);
-	if (!s->agent_io)
+	s->agent_io = loop_io_new(s->p->loop, s->agent_fd, LOOP_READ, on_end, s);
+	s->keeper_io = loop_io_new(s->p->loop, s->keeper_fd, LOOP_READ, on_end, s);
+	if (!s->agent_io || !s->keeper_io)
 		return false;
 	s->run = *r;
 	limit(s);

@@ -314,6 +314,122 @@ def test_the_directory_vanishes(own):
     x.destroy(iid)
 
 
+# --- pause and wake ---
+
+def state(x, iid, *wanted):
+    return wait_for("it is " + " or ".join(wanted), lambda: x.instance(iid)["state"] in wanted and x.instance(iid)["state"])
+
+
+def test_pause_keeps_the_files_and_ends_the_processes(own):
+    x, iid = own(), new()
+    mark = "63%d" % os.getpid()
+    x.out(iid, "echo h > /home/user/h; echo w > /home/user/workspace/w; echo t > /tmp/t; setsid sleep %s & true" % mark)
+    before = x.run_record(iid)
+    assert len(marked("sleep " + mark)) == 1
+    assert x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {}).json["state"] == "paused"
+    assert marked("sleep " + mark) == [] and x.processes() == {} and x.account.groups() == [] and x.dirs() == [iid]
+    listed = x.call("GET", "/v1/provider/instances").json
+    assert listed == {"items": [{"ref": iid, "id": iid, "state": "paused"}], "complete": True}
+    assert x.call("POST", "/v1/instances/%s/wake?wait_ms=10000" % iid, {}).json["state"] == "ready"
+    assert x.out(iid, "cat /home/user/h /home/user/workspace/w; ls /tmp") == "h\nw\n"
+    assert x.run_record(iid)["agent"] != before["agent"]
+    assert x.call("GET", "/v1/provider/instances").json["items"][0]["state"] == "running"
+    # a command wakes it, too
+    x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {})
+    assert x.out(iid, "cat /home/user/h") == "h\n"
+
+
+def test_a_busy_one_is_not_paused(own):
+    x, iid = own(), new()
+    cid, _ = x.put(iid, "sleep 30")
+    wait_for("it runs", lambda: x.call("GET", "/v1/commands/" + cid).json["status"] == "running")
+    a = x.call("POST", "/v1/instances/%s/pause?wait_ms=5000" % iid, {})
+    assert (a.status, a.json["code"]) == (409, "instance_busy")
+    x.call("POST", "/v1/commands/%s/kill" % cid)
+    x.call("GET", "/v1/commands/%s/result" % cid)
+    wait_for("it is paused then", lambda: x.call("POST", "/v1/instances/%s/pause?wait_ms=5000" % iid, {}).json.get("state") == "paused")
+
+
+def test_the_executor_dies_and_finds_it_paused(own):
+    x, iid = own(), new()
+    x.out(iid, "echo h > /home/user/h")
+    x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {})
+    x.kill()
+    x.start()
+    assert state(x, iid, "paused") and x.processes() == {}
+    assert x.out(iid, "cat /home/user/h") == "h\n"
+
+
+@needs_bwrap
+@pytest.mark.parametrize("who", ["agent", "keeper"])
+def test_killed_from_outside_it_is_paused(own, who):
+    x, iid = own(), new()
+    x.out(iid, "echo h > /home/user/h")
+    cid, _ = x.put(iid, "sleep 300")
+    wait_for("it runs", lambda: x.call("GET", "/v1/commands/" + cid).json["status"] == "running")
+    os.kill(x.run_record(iid)[who], signal.SIGKILL)
+    j = x.call("GET", "/v1/commands/%s/result" % cid).json
+    assert j["status"] == "lost" or j.get("reason") == "lost", j
+    assert state(x, iid, "paused")
+    wait_for("nothing of it runs", lambda: x.processes() == {})
+    assert x.out(iid, "cat /home/user/h") == "h\n" and len(agents(x)) == 1
+
+
+def test_killed_while_nobody_looks(own):
+    """The executor is away; the pid of what it knew may be another's by then."""
+    x, iid = own(), new()
+    x.out(iid, "echo h > /home/user/h")
+    x.kill()
+    agent = x.run_record(iid)["agent"]
+    os.kill(agent, signal.SIGKILL)
+    wait_for("it ends", lambda: not x.processes())
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        with open("%s/sandboxes/%s/run" % (x.root, iid), "w", encoding="utf-8") as f:   # as if the record had stayed and its pids were taken
+            f.write("keeper %d 1\nagent %d 1\ntoken %s\n" % (other.pid, other.pid, "0" * 64))
+        os.chown("%s/sandboxes/%s/run" % (x.root, iid), x.account.pw_uid, x.account.pw_gid)
+        x.start()
+        assert state(x, iid, "paused")
+        assert x.out(iid, "cat /home/user/h") == "h\n"
+        x.destroy(iid)
+        assert other.poll() is None   # never taken for ours
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_the_directory_vanishes_while_it_is_paused(own):
+    x, iid = own(), new()
+    x.out(iid, "true")
+    x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {})
+    shutil.rmtree(x.root + "/sandboxes/" + iid)
+    x.call("POST", "/v1/instances/%s/wake?wait_ms=10000" % iid, {})
+    assert state(x, iid, "lost") and x.dirs() == []
+
+
+@needs_bwrap
+def test_a_wake_that_cannot_be(own):
+    x, iid = own(create_timeout_ms="3000"), new()
+    x.out(iid, "echo h > /home/user/h")
+    x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {})
+    os.rename(x.root + "/bin/paddock-agent", x.root + "/bin/away")
+    a = x.call("POST", "/v1/instances/%s/wake?wait_ms=20000" % iid, {})
+    assert a.status == 503 and a.json["code"] == "wake_failed", a.body
+    assert state(x, iid, "paused") and x.processes() == {}
+    os.rename(x.root + "/bin/away", x.root + "/bin/paddock-agent")
+    assert x.out(iid, "cat /home/user/h") == "h\n"
+
+
+def test_a_scope_ends_and_the_sandbox_goes_on(own):
+    x, iid, scope = own(), new(), new()
+    mark = "64%d" % os.getpid()
+    x.out(iid, "setsid sleep %s1 & true" % mark, scope=scope)
+    x.out(iid, "setsid sleep %s2 & true" % mark, scope=new())
+    assert x.call("DELETE", "/v1/instances/%s/scopes/%s?wait_ms=10000" % (iid, scope)).json["state"] == "gone"
+    assert marked("sleep %s1" % mark) == [] and len(marked("sleep %s2" % mark)) == 1
+    assert x.put(iid, "true", scope=scope)[1].status == 410
+
+
 # --- a death at each step of the creation ---
 
 EXECUTOR_STEPS = ["host_make_directory", "host_make_home", "host_make_lock", "host_make_done", "host_launch_asked", "host_launch_answered", "instance_creating_written",
