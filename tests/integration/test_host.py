@@ -294,7 +294,7 @@ def test_destroy_leaves_nothing(own):
     canary = x.root + "/ws/w/files/kept"
     x.destroy(iid)
     assert x.dirs() == [] and os.listdir(x.root + "/agents") == [] and x.account.groups() == []
-    assert not x.processes()
+    quiet(x)
     with open(canary, encoding="utf-8") as f:
         assert f.read() == "keep\n"   # the Workspace is not the sandbox's
     assert os.path.exists("/etc/passwd")
@@ -327,7 +327,8 @@ def test_pause_keeps_the_files_and_ends_the_processes(own):
     before = x.run_record(iid)
     assert len(marked("sleep " + mark)) == 1
     assert x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {}).json["state"] == "paused"
-    assert marked("sleep " + mark) == [] and x.processes() == {} and x.account.groups() == [] and x.dirs() == [iid]
+    assert marked("sleep " + mark) == [] and x.account.groups() == [] and x.dirs() == [iid]
+    quiet(x)
     listed = x.call("GET", "/v1/provider/instances").json
     assert listed == {"items": [{"ref": iid, "id": iid, "state": "paused"}], "complete": True}
     assert x.call("POST", "/v1/instances/%s/wake?wait_ms=10000" % iid, {}).json["state"] == "ready"
@@ -356,7 +357,8 @@ def test_the_executor_dies_and_finds_it_paused(own):
     x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {})
     x.kill()
     x.start()
-    assert state(x, iid, "paused") and x.processes() == {}
+    assert state(x, iid, "paused")
+    quiet(x)
     assert x.out(iid, "cat /home/user/h") == "h\n"
 
 
@@ -371,7 +373,7 @@ def test_killed_from_outside_it_is_paused(own, who):
     j = x.call("GET", "/v1/commands/%s/result" % cid).json
     assert j["status"] == "lost" or j.get("reason") == "lost", j
     assert state(x, iid, "paused")
-    wait_for("nothing of it runs", lambda: x.processes() == {})
+    quiet(x)
     assert x.out(iid, "cat /home/user/h") == "h\n" and len(agents(x)) == 1
 
 
@@ -415,7 +417,8 @@ def test_a_wake_that_cannot_be(own):
     os.rename(x.root + "/bin/paddock-agent", x.root + "/bin/away")
     a = x.call("POST", "/v1/instances/%s/wake?wait_ms=20000" % iid, {})
     assert a.status == 503 and a.json["code"] == "wake_failed", a.body
-    assert state(x, iid, "paused") and x.processes() == {}
+    assert state(x, iid, "paused")
+    quiet(x)
     os.rename(x.root + "/bin/away", x.root + "/bin/paddock-agent")
     assert x.out(iid, "cat /home/user/h") == "h\n"
 
@@ -443,6 +446,11 @@ def has_faults():
 
 
 needs_faults = pytest.mark.skipif(not has_faults(), reason="needs a build with crash points (--enable-fault)")
+
+
+def quiet(x):
+    """Nothing runs but, for a moment, a trial of the launcher's."""
+    wait_for("nothing of it runs", lambda: not x.processes(), 5)
 
 
 def agents(x):
@@ -530,4 +538,5 @@ def test_plainly(own):
     assert not fact["ok"] and "install the package bubblewrap" in fact["hint"]
     assert "NO BUBBLEWRAP" in x.said()
     x.destroy(iid)
-    assert x.dirs() == [] and not x.processes()
+    assert x.dirs() == []
+    quiet(x)

@@ -80,6 +80,6 @@ def test_host():
         lab.arm()
         lab.start_launcher()
         assert failed(lab.account, lab, "host") == ([], 0)
-        assert not lab.processes() and not lab.account.groups()
+        host_lab.wait_for("nothing is left", lambda: not lab.processes() and not lab.account.groups(), 5)
     finally:
         lab.end()
