@@ -45,14 +45,14 @@ struct instance_spec {
 enum instance_event {
 	INSTANCE_READY,             /* commands can be started now; also after an adoption, a wake, or when the agent dialled again. The first one, and the
 	                             * first after LOST_CONTACT or PAUSED: all that it still holds of commands was told before. Any other answers lookup() */
-	INSTANCE_AT_IT,             /* answer to lookup(): still being made or woken */
+	INSTANCE_AT_IT,             /* answer to lookup(): still being made, woken or paused */
 	INSTANCE_PAUSED,            /* answer to pause(), or it paused by itself, or its processes ended but it can be woken: its commands are lost */
 	INSTANCE_PAUSE_FAILED,      /* it goes on as before; err says why (ERR_BUSY: commands run) */
 	INSTANCE_WAKE_FAILED,       /* still paused; err says why. Not for one that vanished: that is EXITED */
 	INSTANCE_KEPT,              /* answer to keep() */
 	INSTANCE_KEEP_FAILED,
 	INSTANCE_LOST_CONTACT,      /* the agent's connection broke; it may come back */
-	INSTANCE_FAILED,            /* will never be ready; destroy() it to clean up. err says why */
+	INSTANCE_FAILED,            /* will never be ready; destroy() it to clean up. err says why; ERR_UNKNOWN: its making is in doubt, lookup() tells */
 	INSTANCE_EXITED,            /* it existed and is no more (its commands are lost); never made anew under this id */
 	INSTANCE_GONE,              /* confirmed: nothing of it is left (answer to destroy) */
 	INSTANCE_DESTROY_FAILED,    /* could not be confirmed; err says why; destroy() again later */
@@ -100,10 +100,12 @@ struct provider_ops {
 	int (*adopt)(struct provider *p, const struct instance_spec *s, enum instance_was was, err_t **err);
 	/* Asks the engine anew what became of it. Answered by READY, AT_IT, PAUSED, EXITED, FAILED, or nothing when the engine is away. */
 	int (*lookup)(struct provider *p, const char *instance_id, err_t **err);
-	/* With PROVIDER_PAUSE, else ERR_REFUSED "pause_unsupported". Repeating either is safe. pause() while commands run: ERR_BUSY. wake() of one that runs: READY. */
+	/* With PROVIDER_PAUSE, else ERR_REFUSED "pause_unsupported". Repeating either is safe. pause() while commands run: ERR_BUSY. wake() of one that runs: READY,
+	 * of one that is being paused: ERR_BUSY. */
 	int (*pause)(struct provider *p, const char *instance_id, err_t **err);
 	int (*wake)(struct provider *p, const char *instance_id, err_t **err);
-	/* It shall not be paused or removed by the provider's own timer for so long. Answered by KEPT or KEEP_FAILED, or EXITED. */
+	/* It shall not be paused or removed by the provider's own timer for so long. Answered by KEPT, KEEP_FAILED (ERR_CONFLICT when it
+	 * is not ready), or EXITED. */
 	int (*keep)(struct provider *p, const char *instance_id, int64_t ms, err_t **err);
 	/* Idempotent; also for ids never seen. Ends in INSTANCE_GONE or INSTANCE_DESTROY_FAILED. */
 	int (*destroy)(struct provider *p, const char *instance_id, err_t **err);
