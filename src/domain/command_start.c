@@ -200,10 +200,11 @@ static int add_place(struct start *s, const struct caller *c, const struct db_re
 	/* In an instance of its own a Run's attempt is the instance. */
 	if (!str_eq(db_str(r, 0, START_SCOPE), db_str(r, 0, START_INSTANCE)))
 		bad |= json_add_str(s->body, "scope", db_str(r, 0, START_SCOPE));
-	if (str_eq(s->row.kind, "file"))
-		bad |= json_add_str(s->body, "kind", "file");
 	bad |= json_add_str(s->body, "cwd", db_str(r, 0, START_CWD));
 	bad |= json_add_bool(s->body, "make_cwd", s->cwd == NULL);
+	/* It has the base environment and nothing else. */
+	if (str_eq(s->row.kind, "file"))
+		return json_add_str(s->body, "kind", "file") | bad;
 	if (!json_object_object_get_ex(s->body, "env", &env))
 		return -1;
 	bad |= json_add_str(env, "PADDOCK_PROJECT_DIR", workdir);

@@ -149,6 +149,8 @@ class Model:
     def start(self, cid, b):
         iid = b["instance"]
         scope = b.get("scope", iid)
+        if b.get("kind") == "file" and b["env"]:
+            return 400, "bad_field"
         i = self.s["instances"].get(iid)
         if not i and "create" not in b:
             return 404, "instance_not_found"

@@ -150,6 +150,18 @@ static void test_late_command(void **state)
 	free(scope);
 }
 
+/* An operation on files has the base environment alone: the executor takes none with it. */
+static void test_file_operation(void **state)
+{
+	(void)state;
+	struct command_started s;
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT, .kind = COMMAND_KIND_FILE };
+	assert_ok(execute_start(D, C, &n, &s, err));
+	end_command(s.id);
+	settle();
+	assert_sql("SELECT kind || ' ' || reason FROM sandbox_commands ORDER BY id DESC LIMIT 1", "file exited");
+}
+
 /* Lost is an error; only who asks for another gets one. */
 static void test_lost(void **state)
 {
@@ -267,7 +279,7 @@ static void test_quarantine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_quarantine),
 	};
 
