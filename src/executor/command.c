@@ -313,10 +313,13 @@ void command_start(struct command *c)
 		FAULT_POINT(command_hand_after_call);
 		return;
 	}
+	/* It vanished or fell asleep without a word. */
+	if (err_code(e) == ERR_NOT_FOUND || err_code(e) == ERR_CONFLICT)
+		instances_lookup(c->cs->instances, i);
 	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_CONFLICT)
 		return;   /* sent when the agent's connection is ready */
 	log_kv(LOG_WARN, "command_refused", "command", c->node.id, "err", err_message(e), NULL);
-	finish_not_started(c, START_EXEC_FAILED);
+	finish_not_started(c, err_code(e) == ERR_NOT_FOUND && instances_persistent(c->cs->instances) ? START_SANDBOX_NOT_FOUND : START_EXEC_FAILED);
 }
 
 static void push_stdin(struct command *c)

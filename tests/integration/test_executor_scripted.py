@@ -20,8 +20,11 @@ pytestmark = pytest.mark.skipif(not os.path.exists(PROGRAM), reason="no paddock-
 
 
 class Scripted(Executor):
-    def __init__(self):
+    def __init__(self, provider="container"):
         super().__init__(BUILD)
+        if provider != "container":
+            with open(self.root + "/paddock.ini", "a", encoding="utf-8") as f:
+                f.write("[service]\nprovider=%s\n[%s]\ni_understand=yes\n" % (provider, provider))
         os.mkdir(self.root + "/other")
         self.other = ScriptedTruth(self.root + "/other")
 
@@ -34,6 +37,14 @@ class Scripted(Executor):
 @pytest.fixture
 def x():
     e = Scripted().start()
+    yield e
+    e.other.script()
+    e.close()
+
+
+@pytest.fixture
+def lasting():
+    e = Scripted("host").start()
     yield e
     e.other.script()
     e.close()
@@ -121,3 +132,14 @@ def test_the_control_plane_is_away(x):
     assert x.call("GET", "/v1/health").json["status"] == "ok"
     gone(x, iid)
     assert not x.other.living() and not x.other.violations
+
+
+def test_a_sandbox_that_vanished_without_a_word_is_found_out(lasting):
+    x, iid = lasting, str(uuid.uuid4())
+    x.other.script("exec vanish times 1")
+    r = x.run(iid, "true")
+    assert (r.status, r.json["code"]) == (409, "sandbox_not_found")
+    end = time.monotonic() + 5
+    while x.call("GET", "/v1/instances/" + iid).json["state"] != "lost":
+        assert time.monotonic() < end
+        time.sleep(0.01)

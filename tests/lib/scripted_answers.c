@@ -288,7 +288,7 @@ static void happen(struct provider *p, const struct rule *r, struct inst *i)
 	} else if (r->fault == FAULT_LOSE_CONTACT) {
 		i->contact = false;
 		answer_event(p, id, INSTANCE_LOST_CONTACT, 0, NULL, INSTANCE_AT_IT);
-	} else if (r->fault == FAULT_CONTACT) {
+	} else if (r->fault == FAULT_CONTACT && i->state == SIM_RUNNING) {
 		answer_event(p, id, INSTANCE_READY, 0, NULL, INSTANCE_AT_IT);
 	} else if (r->fault == FAULT_SETTLE) {
 		i->due_us = clock_boot_us();
