@@ -339,6 +339,8 @@ void instances_keep_answered(struct instance *i, const err_t *err)
 	if (err) {
 		i->keep_refused++;
 		err_set(&i->keep_err, err_code(err), err_detail(err), "%s", err_message(err));
+		if (err_code(err) == ERR_CONFLICT && i->r.state == INSTANCE_IS_READY)
+			instances_lookup(i->is, i);   /* it is not what the books say */
 	} else {
 		i->kept++;
 		i->r.kept_ms = clock_boot_ms();

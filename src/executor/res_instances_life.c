@@ -156,7 +156,7 @@ static void keep_answer_or_wait(struct executor *x, struct request *r)
 		http_answer_problem(r, 410, "instance_gone", "the instance was destroyed");
 	else if (now.kept != w->before.kept)
 		res_instance_answer(x, r, 200, i);
-	else if (instance_state(i) != INSTANCE_IS_READY)
+	else if (instance_state(i) != INSTANCE_IS_READY || (now.refused != w->before.refused && err_code(now.err) == ERR_CONFLICT))
 		http_answer_problem(r, 409, "instance_not_ready", "the instance is not ready any more");
 	else if (now.refused != w->before.refused)
 		http_answer_problem(r, 503, "control_plane_unavailable", now.err ? err_message(now.err) : "refused");

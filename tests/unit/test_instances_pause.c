@@ -371,6 +371,12 @@ static void kept_awake(void **state)
 	assert_int_equal(k.kept, 1);
 	assert_int_equal(k.refused, 1);
 	assert_string_equal(err_detail(k.err), "engine_away");
+	CALLS("");
+	kit_fake.fails = ERR_CONFLICT;
+	kit_fake.fails_call = "nothing";
+	kit_say(A, INSTANCE_KEEP_FAILED);
+	CALLS("lookup a");             /* it is not what the books say */
+	kit_fake.fails = 0;
 	kit_restart();
 	assert_in_range(kit_number(A, "kept_ms"), 0, 1000);
 	kit_say(A, INSTANCE_PAUSED);
