@@ -110,8 +110,8 @@ int host_lookup(struct provider *p, const char *id, err_t **err)
 
 	if (!s)
 		return -1;
-	if (s->want_destroy || s->want_pause)
-		return 0;   /* what comes of that will be told */
+	if (s->want_destroy)
+		return 0;   /* its end will be told */
 	if (s->step == SANDBOX_DOWN)
 		return owe_down(p, s, err);
 	if (s->step != SANDBOX_UP && s->step != SANDBOX_PAUSED)

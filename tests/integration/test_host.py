@@ -437,15 +437,26 @@ def test_a_scope_ends_and_the_sandbox_goes_on(own):
 
 EXECUTOR_STEPS = ["host_make_directory", "host_make_home", "host_make_lock", "host_make_done", "host_launch_asked", "host_launch_answered", "instance_creating_written",
                   "instance_creating_asked", "instance_ready_written"]
+END_STEPS = ["host_end_ended", "host_end_removed"]
 KEEPER_STEPS = ["host_keeper_locked", "host_keeper_spawned", "host_keeper_mapped", "host_keeper_network", "host_keeper_recorded"]
 
 
+def points():
+    """{name: actors} of this build; None: it has none in it."""
+    done = subprocess.run([os.path.join(BUILD, "tests/lib/fault-list")], capture_output=True, text=True, check=False)
+    return None if done.returncode else {line.split()[0]: line.split()[3].split(",") for line in done.stdout.splitlines()}
+
+
 def has_faults():
-    done = subprocess.run([os.path.join(BUILD, "tests/lib/fault-list")], capture_output=True, check=False) if os.path.exists(os.path.join(BUILD, "tests/lib/fault-list")) else None
-    return done is None or done.returncode == 0
+    return os.path.exists(os.path.join(BUILD, "tests/lib/fault-list")) and points() is not None
 
 
 needs_faults = pytest.mark.skipif(not has_faults(), reason="needs a build with crash points (--enable-fault)")
+
+
+@needs_faults
+def test_no_step_is_left_out():
+    assert {name for name, actors in points().items() if "host" in actors} == {p for p in EXECUTOR_STEPS + END_STEPS + KEEPER_STEPS if p.startswith("host_")}
 
 
 def quiet(x):
@@ -500,7 +511,7 @@ def test_the_keeper_dies_while_it_brings_one_up(own, point):
 
 @needs_faults
 @needs_bwrap
-@pytest.mark.parametrize("point", ["host_end_ended", "host_end_removed"])
+@pytest.mark.parametrize("point", END_STEPS)
 def test_the_executor_dies_while_it_destroys_one(own, point):
     x, iid = own(), new()
     x.out(iid, "touch /home/user/f")
