@@ -160,9 +160,27 @@ step_sql() {
 
 # The daemons as they were built, each beside stand-ins for the others: what the whole service cannot be made to do at will.
 step_parts() {
+	local rc=0
 	[ -x "$work/gcc/paddock-api" ] || step_gcc || return 1
 	(cd "$src" && PADDOCK_BUILD=$work/gcc PADDOCK_AGENT=$work/gcc/paddock-agent PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -p no:cacheprovider -q -rs tests/integration --ignore=tests/integration/test_container.py \
-		--deselect tests/integration/test_provider_conformance.py::test_container)
+		--deselect tests/integration/test_provider_conformance.py::test_container) || rc=1
+	model_walk || rc=1
+	return $rc
+}
+
+# The long walk over users' sandboxes, a new one each time; its seed replays it.
+model_walk() {
+	make -C "$work/gcc" -j"$jobs" tests/unit/test_sandbox_model || return 1
+	PADDOCK_BUILD=$work/gcc PADDOCK_MODEL_SEED=${PADDOCK_MODEL_SEED:-$RANDOM$RANDOM} PADDOCK_MODEL_STEPS=${PADDOCK_MODEL_STEPS:-100000} \
+		"$work/gcc/tests/unit/test_sandbox_model"
+	case $? in
+	0) echo "## counts: 1 0 0" ;;
+	77) echo "## counts: 0 0 1" ;;
+	*)
+		echo "## counts: 0 1 0"
+		return 1
+		;;
+	esac
 }
 
 # instance_up NAME PORT FLAGS: a fresh installation for tests

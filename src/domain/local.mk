@@ -37,13 +37,13 @@ libdomain_a_SOURCES = \
 DOMAIN_LDADD = libdomain.a libdb.a libprovider.a $(CORE_LDADD) $(PQ_LIBS)
 
 # Against a PostgreSQL cluster of their own and an executor of straw (tests/lib/stand.h); skipped where there is no PostgreSQL server.
-dist_check_SCRIPTS = tests/unit/test_domain_model_control
+dist_check_SCRIPTS = tests/unit/test_domain_model_control tests/unit/test_sandbox_model_control
 EXTRA_DIST += tests/lib/scripted_executor.py tests/integration/test_domain_ctl.py
 if HAVE_CMOCKA
 DOMAIN_TESTS = tests/unit/test_db tests/unit/test_domain tests/unit/test_domain_access tests/unit/test_domain_audit tests/unit/test_domain_clock \
-	tests/unit/test_domain_model tests/unit/test_domain_sandbox tests/unit/test_domain_sandbox_view tests/unit/test_domain_steer
+	tests/unit/test_domain_model tests/unit/test_domain_sandbox tests/unit/test_domain_sandbox_view tests/unit/test_domain_steer tests/unit/test_sandbox_model
 check_PROGRAMS += $(DOMAIN_TESTS)
-TESTS += tests/unit/test_domain_model_control
+TESTS += tests/unit/test_domain_model_control tests/unit/test_sandbox_model_control
 STAND_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS) $(PQ_CFLAGS) $(CMOCKA_CFLAGS) -I$(srcdir)/tests -DTEST_SRCDIR='"$(abs_top_srcdir)"'
 STAND_SOURCES = tests/lib/stand.c tests/lib/stand.h
 tests_unit_test_db_SOURCES = tests/unit/test_db.c $(STAND_SOURCES)
@@ -73,4 +73,8 @@ tests_unit_test_domain_sandbox_view_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_domain_model_SOURCES = tests/unit/test_domain_model.c $(STAND_SOURCES)
 tests_unit_test_domain_model_CPPFLAGS = $(STAND_CPPFLAGS)
 tests_unit_test_domain_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
+tests_unit_test_sandbox_model_SOURCES = tests/unit/test_sandbox_model.c tests/lib/sandbox_model.c tests/lib/sandbox_model.h tests/lib/truth.c \
+	tests/lib/truth.h $(STAND_SOURCES)
+tests_unit_test_sandbox_model_CPPFLAGS = $(STAND_CPPFLAGS)
+tests_unit_test_sandbox_model_LDADD = $(DOMAIN_LDADD) $(CMOCKA_LIBS)
 endif
