@@ -498,8 +498,13 @@ static void finish_answers(struct model *m)
 	PQclear(r);
 }
 
-/* What vanished without a word is counted until somebody finds that out. Else the executor is wrong by no more than what its death costs, and all in all
- * by no more than the time that its answers are under way. */
+/* What vanished without a word, or whose destruction was not told of, is counted until that is found out. Else the executor is wrong by no more than what
+ * its death costs, and all in all by no more than the time that its answers are under way. */
+static bool was_not_told(const struct truth_instance *t)
+{
+	return t->state == TRUTH_VANISHED || (t->state == TRUTH_GONE && t->destroys > 1);
+}
+
 static void finish_usage(struct model *m)
 {
 	PGresult *r = ask(m, NULL, "SELECT instance_id, sum(ms) FROM sb_usage_log GROUP BY instance_id", 0, NULL);
@@ -508,7 +513,7 @@ static void finish_usage(struct model *m)
 	for (int i = 0; i < PQntuples(r); i++) {
 		const struct truth_instance *t = truth_instance(&m->truth, PQgetvalue(r, i, 0));
 		int64_t counted = strtoll(PQgetvalue(r, i, 1), NULL, 10), ran = t ? truth_ran_ms(t, now) : 0, off = counted > ran ? counted - ran : ran - counted;
-		if (t && t->state == TRUTH_VANISHED && counted > ran)
+		if (t && was_not_told(t) && counted > ran)
 			continue;
 		all += ran;
 		all_counted += counted;
