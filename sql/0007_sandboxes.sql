@@ -33,6 +33,7 @@ CREATE INDEX user_sandboxes_running ON user_sandboxes (user_id) WHERE state = 'r
 -- The ledger has every instance that exists or may exist: one of a Run, or one of a user (run_id NULL). What is retired is to be destroyed.
 ALTER TABLE instances ALTER COLUMN run_id DROP NOT NULL, ALTER COLUMN attempt DROP NOT NULL,
 	ADD COLUMN generation bigint,
+	ADD COLUMN provider text,
 	ADD COLUMN retired_at timestamptz,
 	ADD COLUMN destroy_next_at timestamptz,
 	ADD COLUMN destroy_tries integer NOT NULL DEFAULT 0,
@@ -46,6 +47,7 @@ ALTER TABLE instances ALTER COLUMN run_id DROP NOT NULL, ALTER COLUMN attempt DR
 	ADD CHECK (retired_at IS NULL OR run_id IS NULL),
 	ADD CHECK ((retired_at IS NULL) = (destroy_next_at IS NULL)),
 	ADD CHECK (quarantined_at IS NULL OR retired_at IS NOT NULL);
+COMMENT ON COLUMN instances.provider IS 'of a user''s own: only an executor of this provider knows whether it is gone';
 COMMENT ON COLUMN instances.quarantined_at IS 'it can be neither used nor removed; somebody has to look at it';
 COMMENT ON COLUMN instances.usage_ms IS 'how far the executor''s count of its running time is accounted for';
 CREATE UNIQUE INDEX instances_user ON instances (user_id) WHERE run_id IS NULL AND retired_at IS NULL;
@@ -56,7 +58,11 @@ ALTER TABLE runs ADD COLUMN scope_id uuid;
 COMMENT ON COLUMN runs.scope_id IS 'names what the present attempt runs in its instance; what is ended as one';
 ALTER TABLE run_attempts ADD COLUMN scope_id uuid;
 ALTER TABLE sandbox_commands ADD COLUMN scope_id uuid,
-	ADD COLUMN kind text NOT NULL DEFAULT 'command' CHECK (kind IN ('command', 'file', 'verify'));
+	ADD COLUMN kind text NOT NULL DEFAULT 'command' CHECK (kind IN ('command', 'file', 'verify')),
+	ADD COLUMN renew boolean NOT NULL DEFAULT false,
+	ADD COLUMN again_id uuid;
+COMMENT ON COLUMN sandbox_commands.renew IS 'its caller waits to have it started once more, should its sandbox turn out to be no more';
+COMMENT ON COLUMN sandbox_commands.again_id IS 'the command that was started in its place, in another sandbox';
 UPDATE runs SET scope_id = instance_id WHERE instance_id IS NOT NULL;
 
 -- Running time, one row a stretch of it that was used for one thing.
@@ -227,7 +233,8 @@ BEGIN
 		lock_version = x.lock_version + 1, created_at = v_now, last_activity_at = NULL, kept_at = NULL, keep_until = NULL, error_code = NULL,
 		error_message = NULL
 	RETURNING x.* INTO s;
-	INSERT INTO instances (id, user_id, workspace, generation, usage_reason, usage_run) VALUES (p_instance, o.user_id, p_workspace, s.generation, p_reason, p_run);
+	INSERT INTO instances (id, user_id, workspace, generation, provider, usage_reason, usage_run)
+	VALUES (p_instance, o.user_id, p_workspace, s.generation, p_provider, p_reason, p_run);
 	PERFORM audit_add(o, CASE p_state WHEN 'rebuilding' THEN 'sandbox.rebuild' ELSE 'sandbox.create' END, p_instance::text, 'generation ' || s.generation);
 	RETURN s;
 END
@@ -464,11 +471,11 @@ $$;
 
 CREATE OR REPLACE FUNCTION command_insert(w command_wish, r runs, o origin) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	INSERT INTO sandbox_commands (id, run_id, attempt, stage, user_id, instance_id, scope_id, generation, kind, command, argv, cwd, timeout_ms, background,
-		actor_id, token_id, request_id, source)
+	INSERT INTO sandbox_commands (id, run_id, attempt, stage, user_id, instance_id, scope_id, generation, kind, renew, command, argv, cwd, timeout_ms,
+		background, actor_id, token_id, request_id, source)
 	VALUES (w.id, r.id, r.attempt, w.stage, r.user_id, r.instance_id, r.scope_id,
-		CASE WHEN w.provider IS NOT NULL THEN (SELECT generation FROM instances WHERE id = r.instance_id) END, coalesce(w.kind, 'command'), w.command, w.argv,
-		coalesce(w.cwd, r.workdir), w.timeout_ms, w.background, o.actor_id, o.token_id, o.request_id, o.source);
+		CASE WHEN w.provider IS NOT NULL THEN (SELECT generation FROM instances WHERE id = r.instance_id) END, coalesce(w.kind, 'command'),
+		w.provider IS NOT NULL AND coalesce(w.renew, false), w.command, w.argv, coalesce(w.cwd, r.workdir), w.timeout_ms, w.background, o.actor_id, o.token_id, o.request_id, o.source);
 END
 $$;
 
@@ -476,6 +483,18 @@ CREATE FUNCTION command_said(p_result text, w command_wish, r runs, s user_sandb
 BEGIN
 	RETURN ROW(p_result, w.id, r.id, r.attempt, r.instance_id, coalesce(w.cwd, r.workdir), r.workdir, w.timeout_ms, false, r.scope_id, s.previous_id,
 		w.provider IS NULL OR s.state IN ('creating', 'rebuilding'))::command_answer;
+END
+$$;
+
+-- What a command's caller was told, once more. replayed
+CREATE FUNCTION command_known(p_command uuid) RETURNS command_answer LANGUAGE plpgsql AS $$
+DECLARE
+	a command_answer;
+BEGIN
+	SELECT 'replayed', c.id, c.run_id, c.attempt, c.instance_id, c.cwd, r.workdir, c.timeout_ms, c.ended_at IS NOT NULL, c.scope_id, s.previous_id,
+		c.generation IS NULL OR coalesce(s.state IN ('creating', 'rebuilding'), false) INTO a
+	FROM sandbox_commands c JOIN runs r ON r.id = c.run_id LEFT JOIN user_sandboxes s ON s.instance_id = c.instance_id WHERE c.id = p_command;
+	RETURN a;
 END
 $$;
 
@@ -491,10 +510,7 @@ BEGIN
 		a.result := 'idempotency_mismatch';
 		RETURN a;
 	END IF;
-	SELECT 'replayed', c.id, c.run_id, c.attempt, c.instance_id, c.cwd, r.workdir, c.timeout_ms, c.ended_at IS NOT NULL, c.scope_id, s.previous_id,
-		c.generation IS NULL OR coalesce(s.state IN ('creating', 'rebuilding'), false) INTO a
-	FROM sandbox_commands c JOIN runs r ON r.id = c.run_id LEFT JOIN user_sandboxes s ON s.instance_id = c.instance_id WHERE c.id = k.command_id;
-	RETURN a;
+	RETURN command_known(k.command_id);
 END
 $$;
 
@@ -548,6 +564,10 @@ BEGIN
 		IF w.timeout_ms < 10 THEN   -- clocks count in milliseconds: a stage that ended by its time may seem to have one or two left
 			v_no := 'stage_timeout';
 		END IF;
+	END IF;
+	-- It is at work in a sandbox of the other kind: there is no way from one into the other.
+	IF v_no IS NULL AND r.instance_id IS NOT NULL AND (w.provider IS NULL) <> (r.scope_id = r.instance_id) THEN
+		v_no := 'provider_changed';
 	END IF;
 	IF v_no IS NULL AND w.provider IS NOT NULL THEN
 		v_no := sandbox_refuses(s, w.provider, w.stale_ms, w.renew);
@@ -613,8 +633,7 @@ BEGIN
 	RETURNING * INTO r;
 	INSERT INTO run_attempts (run_id, attempt, instance_id, scope_id) VALUES (p_run, 1, r.instance_id, r.scope_id);
 	IF w.provider IS NOT NULL THEN
-		s := sandbox_use(s, w.provider, p_instance, p_workspace, CASE w.kind WHEN 'file' THEN 'file_operation' WHEN 'verify' THEN 'verify' ELSE 'execute' END,
-			p_run, o);
+		s := sandbox_use(s, w.provider, p_instance, p_workspace, usage_reason(w.kind, true), p_run, o);
 		r := run_enter(r, s, p_instance, w);
 	ELSE
 		INSERT INTO instances (id, run_id, attempt, user_id, workspace) VALUES (p_instance, p_run, 1, o.user_id, p_workspace);
@@ -627,21 +646,30 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION usage_reason(p_kind text, p_oneshot boolean) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	RETURN CASE WHEN NOT p_oneshot THEN 'agent_run' WHEN p_kind = 'file' THEN 'file_operation' WHEN p_kind = 'verify' THEN 'verify' ELSE 'execute' END;
+END
+$$;
+
 -- The command was not started because its sandbox is no more, and its caller wants it to be replaced: a second row, in another instance, generation + 1
--- (unless somebody has replaced it meanwhile). w.id is the new command's. created | not_found | run_ended | provider_changed | sandbox_stale
+-- (unless somebody has replaced it meanwhile). Once: who comes later is told of the second one. w.id is the new command's.
+-- created | replayed | not_found | run_ended | lease_lost | provider_changed | sandbox_stale
 CREATE FUNCTION command_again(p_first uuid, p_instance uuid, p_workspace text, w command_wish, o origin) RETURNS command_answer LANGUAGE plpgsql AS $$
 DECLARE
 	c sandbox_commands;
 	r runs;
 	s user_sandboxes := sandbox_lock(o.user_id);
 	a command_answer;
-	v_run uuid;
+	v_reason text;
 BEGIN
-	SELECT run_id INTO v_run FROM sandbox_commands WHERE id = p_first AND user_id = o.user_id;
 	SELECT * INTO c FROM sandbox_commands WHERE id = p_first AND user_id = o.user_id FOR NO KEY UPDATE;
-	SELECT * INTO r FROM runs WHERE id = v_run FOR NO KEY UPDATE;
+	IF c.again_id IS NOT NULL THEN
+		RETURN command_known(c.again_id);
+	END IF;
+	SELECT * INTO r FROM runs WHERE id = c.run_id FOR NO KEY UPDATE;
 	a.result := CASE WHEN r.id IS NULL THEN 'not_found' WHEN r.ended_at IS NOT NULL OR r.status <> 'running' THEN 'run_ended'
-		ELSE sandbox_refuses(s, w.provider, w.stale_ms, true) END;
+		WHEN r.attempt <> c.attempt THEN 'lease_lost' ELSE sandbox_refuses(s, w.provider, w.stale_ms, true) END;
 	IF a.result IS NOT NULL THEN
 		a.instance_id := s.instance_id;
 		RETURN a;
@@ -649,10 +677,12 @@ BEGIN
 	UPDATE sandbox_commands SET status = 'exited', reason = 'not_started', ended_at = clock_timestamp(), error_code = 'sandbox_not_found',
 		error_message = 'the sandbox no longer exists'
 	WHERE id = p_first AND ended_at IS NULL;
+	UPDATE sandbox_commands SET again_id = w.id WHERE id = p_first;
+	v_reason := usage_reason(c.kind, r.oneshot);
 	IF s.instance_id = c.instance_id THEN
-		s := sandbox_replace(s, 'creating', w.provider, p_instance, p_workspace, CASE WHEN r.oneshot THEN 'execute' ELSE 'agent_run' END, r.id, o);
+		s := sandbox_replace(s, 'creating', w.provider, p_instance, p_workspace, v_reason, r.id, o);
 	ELSE
-		s := sandbox_use(s, w.provider, p_instance, p_workspace, CASE WHEN r.oneshot THEN 'execute' ELSE 'agent_run' END, r.id, o);
+		s := sandbox_use(s, w.provider, p_instance, p_workspace, v_reason, r.id, o);
 	END IF;
 	r := run_enter(r, s, p_instance, w);
 	w.command := c.command;
@@ -662,9 +692,57 @@ BEGIN
 	w.background := c.background;
 	w.stage := c.stage;
 	w.kind := c.kind;
+	w.renew := false;
 	PERFORM command_insert(w, r, o);
 	UPDATE idempotency_keys SET command_id = w.id WHERE command_id = p_first;
 	RETURN command_said('created', w, r, s);
+END
+$$;
+
+-- As before; but an end that only says that the sandbox is no more waits for the caller who will have the command started again, as long as he may
+-- still come: it would be the end of a one-shot Run. When he does not come the end is taken with those of open commands that nobody reports.
+CREATE FUNCTION command_waits(c sandbox_commands, p_code text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN p_code = 'sandbox_not_found' AND c.ended_at IS NULL AND c.created_at > clock_timestamp() - interval '30 s'
+		AND EXISTS (SELECT 1 FROM runs WHERE id = c.run_id AND status = 'running' AND oneshot);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION commands_record(p_items json, p_out bytea[], p_err bytea[]) RETURNS TABLE (what text, id uuid) LANGUAGE plpgsql
+	SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+	v_ids uuid[];
+	v_runs uuid[];
+BEGIN
+	SELECT array_agg((e ->> 'id')::uuid) INTO v_ids FROM json_array_elements(p_items) e;
+	PERFORM 1 FROM sandbox_commands c WHERE c.id = ANY (v_ids) ORDER BY c.id FOR NO KEY UPDATE;
+	WITH x AS (
+		SELECT * FROM ROWS FROM (
+			json_to_recordset(p_items) AS (id uuid, status text, reason text, timeout text, exit_code integer, signal integer, process_group integer,
+				started_at timestamptz, ended_at timestamptz, duration_ms bigint, stdout_bytes bigint, stderr_bytes bigint, stdout_truncated boolean,
+				stderr_truncated boolean, error_code text, error_message text),
+			unnest(p_out), unnest(p_err)) AS t (id, status, reason, timeout, exit_code, signal, process_group, started_at, ended_at, duration_ms, stdout_bytes,
+				stderr_bytes, stdout_truncated, stderr_truncated, error_code, error_message, stdout, stderr)
+	), ends AS (
+		UPDATE sandbox_commands c SET status = x.status, reason = x.reason, timeout = x.timeout, exit_code = x.exit_code, signal = x.signal,
+			process_group = coalesce(x.process_group, c.process_group), started_at = coalesce(x.started_at, c.started_at),
+			ended_at = coalesce(x.ended_at, clock_timestamp()), duration_ms = x.duration_ms, stdout = x.stdout, stderr = x.stderr,
+			stdout_bytes = coalesce(x.stdout_bytes, 0), stderr_bytes = coalesce(x.stderr_bytes, 0),
+			stdout_truncated = coalesce(x.stdout_truncated, false), stderr_truncated = coalesce(x.stderr_truncated, false),
+			error_code = x.error_code, error_message = x.error_message
+		FROM x WHERE c.id = x.id AND x.status IN ('exited', 'lost') AND (c.ended_at IS NULL OR (c.status = 'lost' AND x.status = 'exited'))
+			AND NOT (c.renew AND command_waits(c, x.error_code))
+		RETURNING c.run_id
+	), starts AS (
+		UPDATE sandbox_commands c SET status = 'running', started_at = x.started_at, process_group = x.process_group
+		FROM x WHERE c.id = x.id AND x.status = 'running' AND c.status = 'pending'
+		RETURNING c.id
+	)
+	SELECT array_agg(DISTINCT ends.run_id) INTO v_runs FROM ends;
+	RETURN QUERY SELECT 'ended', f FROM runs_follow_commands(v_runs) f;
+	RETURN QUERY SELECT 'stray', (e ->> 'id')::uuid FROM json_array_elements(p_items) e
+		WHERE e ->> 'status' IN ('pending', 'running')
+		AND NOT EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.id = (e ->> 'id')::uuid AND c.ended_at IS NULL);
 END
 $$;
 

@@ -153,5 +153,41 @@ SELECT throws_ok($$INSERT INTO instances (id, user_id, workspace, generation) SE
 SELECT is((SELECT string_agg(DISTINCT action, ',' ORDER BY action) FROM audit WHERE action LIKE 'sandbox.%'),
 	'sandbox.create,sandbox.failed,sandbox.gone,sandbox.keep_alive,sandbox.lost,sandbox.pause,sandbox.paused,sandbox.quarantine,sandbox.rebuild,sandbox.wake', 'all of it is on record');
 
+-- with_sandbox: once, whoever asks how often; and the end that says why does not end the Run first
+CREATE FUNCTION pg_temp.execute(run integer, cmd integer, inst integer) RETURNS command_answer LANGUAGE sql AS $$
+	SELECT execute_start(pg_temp.n(run), pg_temp.n(inst), 'ann', 'host', '/home/user/workspace', 60000, pg_temp.wish(cmd, true), 'k', 'b', pg_temp.ann()) $$;
+CREATE FUNCTION pg_temp.again(cmd integer, other integer, inst integer) RETURNS text LANGUAGE sql AS $$
+	SELECT x.result || coalesce(' ' || x.command_id, '') FROM command_again(pg_temp.n(cmd), pg_temp.n(inst), 'ann', pg_temp.wish(other, true), pg_temp.ann()) x $$;
+CREATE FUNCTION pg_temp.missing(cmd integer) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(*) FROM commands_record(json_build_array(json_build_object('id', pg_temp.n(cmd), 'status', 'exited', 'reason', 'not_started',
+		'error_code', 'sandbox_not_found')), ARRAY[NULL::bytea], ARRAY[NULL::bytea]) $$;
+SELECT is((pg_temp.execute(6, 601, 61)).result, 'created', 'a command that wants its sandbox');
+SELECT is(pg_temp.missing(601), 0::bigint, 'a janitor hears that the sandbox is no more');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.n(6)), 'running', 'the Run is not over: its caller is about to come');
+SELECT is(pg_temp.again(601, 602, 62), 'created ' || pg_temp.n(602), 'and comes');
+SELECT is(pg_temp.again(601, 603, 63), 'replayed ' || pg_temp.n(602), 'who asks with the same key at the same time starts nothing');
+SELECT is((SELECT count(*)::int FROM sandbox_commands WHERE run_id = pg_temp.n(6)), 2, 'two rows');
+SELECT is((pg_temp.execute(7, 604, 64)).command_id, pg_temp.n(602), 'the key stands for the second');
+SELECT is(pg_temp.missing(602), 1::bigint, 'the second is not replaced');
+SELECT is((SELECT status || ' ' || error_code FROM runs WHERE id = pg_temp.n(6)), 'failed command_not_started', 'it ends the Run');
+DELETE FROM idempotency_keys;
+SELECT is((pg_temp.execute(8, 605, 65)).result, 'created', 'another, whose caller dies');
+UPDATE sandbox_commands SET created_at = created_at - interval '31 s' WHERE id = pg_temp.n(605);
+SELECT is(pg_temp.missing(605), 1::bigint, 'nobody is waited for without end');
+SELECT is(pg_temp.again(605, 606, 66), 'run_ended', 'too late');
+SELECT is(pg_temp.run(9, 'x'), 'created', 'a Run');
+SELECT is((pg_temp.go(9, 607, 67, true)).result, 'created', 'with a command');
+UPDATE runs SET attempt = 2 WHERE id = pg_temp.n(9);
+SELECT is(pg_temp.again(607, 608, 68), 'lease_lost', 'of an attempt that is over nothing is started again');
+
+-- the backend changes under a Run: sandboxes of one kind are not gone on with in the other
+CREATE FUNCTION pg_temp.enter(run integer, cmd integer, inst integer, provider text) RETURNS text LANGUAGE sql AS $$
+	SELECT (pg_temp.go(run, cmd, inst, false, provider)).result $$;
+SELECT is(pg_temp.run(10, 'y'), 'created', 'a Run');
+SELECT is(pg_temp.enter(10, 701, 71, NULL), 'created', 'in a container of its own');
+SELECT is(pg_temp.enter(10, 702, 72, 'host'), 'provider_changed', 'does not leave it behind');
+SELECT is((SELECT instance_id FROM runs WHERE id = pg_temp.n(10)), pg_temp.n(71), 'its duty is still named');
+SELECT is(pg_temp.enter(9, 703, 73, NULL), 'provider_changed', 'nor is a container made in the place of a user''s sandbox');
+
 SELECT * FROM finish();
 ROLLBACK;

@@ -386,14 +386,19 @@ static int write_again(struct domain *d, const struct caller *c, struct start *s
 {
 	struct db_origin o = answer_origin(c);
 	char instance[ID_SIZE];
+	int again, tries = START_AGAIN;
 	id_v7(instance);
 	id_v7(s->id);
 	log_kv(LOG_WARN, "sandbox_replaced", "req", c->request_id, "command", first, "again", s->id, NULL);
-	FAULT_POINT(again_before_row);
-	if (db_command_again(d->db, first, instance, c->user, &s->row, &o, ret, err) < 0)
-		return -1;
-	FAULT_POINT(again_after_row);
-	return answer_check(db_str(*ret, 0, START_RESULT), err);
+	do {
+		db_result_free(steal_ptr(ret));
+		FAULT_POINT(again_before_row);
+		if (db_command_again(d->db, first, instance, c->user, &s->row, &o, ret, err) < 0)
+			return -1;
+		FAULT_POINT(again_after_row);
+		again = start_again(d, *ret, &tries, err);
+	} while (again > 0);
+	return again < 0 ? -1 : answer_check(db_str(*ret, 0, START_RESULT), err);
 }
 
 int start_tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since,
