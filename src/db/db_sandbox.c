@@ -86,7 +86,8 @@ static const struct db_stmt gone = { "instance_gone", "SELECT instance_gone($1::
 static const struct db_stmt used = {
 	"sandbox_used",
 	"UPDATE user_sandboxes s SET last_activity_at = greatest(s.last_activity_at, clock_timestamp()) "
-	"WHERE s.instance_id IN (SELECT c.instance_id FROM sandbox_commands c WHERE c.id = ANY ($1::uuid[]) AND c.started_at IS NOT NULL)",
+	"WHERE s.user_id IN (SELECT x.user_id FROM user_sandboxes x WHERE x.instance_id IN "
+	"(SELECT c.instance_id FROM sandbox_commands c WHERE c.id = ANY ($1::uuid[]) AND c.started_at IS NOT NULL) ORDER BY x.user_id FOR NO KEY UPDATE)",
 	true,
 };
 static const struct db_stmt kept = {
@@ -192,22 +193,27 @@ int db_sandboxes_to_keep(struct db *d, int64_t period_ms, int64_t limit, struct 
 static const struct db_stmt retired = {
 	"instances_retired",
 	"UPDATE instances SET destroy_next_at = clock_timestamp() + $1::bigint * interval '1 ms' WHERE id IN ("
-	"SELECT id FROM instances WHERE retired_at IS NOT NULL AND destroy_next_at <= clock_timestamp() ORDER BY destroy_next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) "
+	"SELECT id FROM instances WHERE retired_at IS NOT NULL AND destroy_next_at <= clock_timestamp() AND coalesce(provider, $3) = $3 "
+	"ORDER BY destroy_next_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) "
 	"RETURNING id",
 	true,
 };
 static const struct db_stmt later = { "instance_later", "SELECT instance_destroy_later($1::uuid, $2, $3, $4, $5)", true };
 static const struct db_stmt stranger = {
 	"instance_stranger",
-	"INSERT INTO instances (id, user_id, workspace, generation, retired_at, destroy_next_at, quarantined_at, destroy_error) "
-	"SELECT $1::uuid, u.id, u.name, 0, clock_timestamp(), 'infinity', clock_timestamp(), 'no row knows it' FROM users u WHERE u.name = $2 ON CONFLICT DO NOTHING",
+	"INSERT INTO instances (id, user_id, workspace, generation, provider, retired_at, destroy_next_at, quarantined_at, destroy_error) "
+	"SELECT $1::uuid, u.id, u.name, 0, $3, clock_timestamp(), 'infinity', clock_timestamp(), 'no row knows it' FROM users u WHERE u.name = $2 ON CONFLICT DO NOTHING",
 	true,
 };
 static const struct db_stmt quarantined = { "instance_quarantined", "SELECT id FROM instances WHERE id = $1::uuid AND quarantined_at IS NOT NULL", false };
 
-int db_instances_retired(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err)
+int db_instances_retired(struct db *d, const char *provider, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err)
 {
-	return by_age(d, &retired, hold_ms, limit, ret, err);
+	struct db_params p = { 0 };
+	db_add_i64(&p, hold_ms);
+	db_add_i64(&p, limit);
+	db_add_str(&p, provider);
+	return db_query(d, &retired, &p, ret, err);
 }
 
 int db_instance_later(struct db *d, const char *instance, const char *why, bool stuck, int64_t min_ms, int64_t max_ms, err_t **err)
@@ -221,11 +227,12 @@ int db_instance_later(struct db *d, const char *instance, const char *why, bool 
 	return db_query(d, &later, &p, NULL, err);
 }
 
-int db_instance_stranger(struct db *d, const char *instance, const char *workspace, err_t **err)
+int db_instance_stranger(struct db *d, const char *instance, const char *workspace, const char *provider, err_t **err)
 {
 	struct db_params p = { 0 };
 	db_add_str(&p, instance);
 	db_add_str(&p, workspace);
+	db_add_str(&p, provider);
 	return db_query(d, &stranger, &p, NULL, err);
 }
 

@@ -44,12 +44,12 @@ int db_sandboxes_idle(struct db *d, const char *provider, int64_t idle_ms, int64
 /* Those with an active Run that were not kept alive for period_ms; marked as kept, so that another janitor takes others. */
 int db_sandboxes_to_keep(struct db *d, int64_t period_ms, int64_t limit, struct db_result **ret, err_t **err);
 
-/* Instances to be destroyed whose time has come, column 0: put off by hold_ms, so that another janitor takes others meanwhile. */
-int db_instances_retired(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
+/* Instances of this provider to be destroyed whose time has come, column 0: put off by hold_ms, so that another janitor takes others meanwhile. */
+int db_instances_retired(struct db *d, const char *provider, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
 /* Not gone yet: why NULL, under way; else counted, and with stuck put into quarantine. */
 int db_instance_later(struct db *d, const char *instance, const char *why, bool stuck, int64_t min_ms, int64_t max_ms, err_t **err);
 /* An instance of a user that no row knows (a database from a backup): put into quarantine, destroyed by nobody but an operator. */
-int db_instance_stranger(struct db *d, const char *instance, const char *workspace, err_t **err);
+int db_instance_stranger(struct db *d, const char *instance, const char *workspace, const char *provider, err_t **err);
 /* One row when the instance is in quarantine. */
 int db_instance_quarantined(struct db *d, const char *instance, struct db_result **ret, err_t **err);
 

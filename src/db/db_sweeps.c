@@ -113,16 +113,19 @@ int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min
 static const struct db_stmt ledger = {
 	"ledger",
 	"SELECT i.id, i.run_id, i.created_at < clock_timestamp() - $1::bigint * interval '1 ms', coalesce(r.cleanup_pending, i.retired_at IS NOT NULL), "
-	"EXISTS (SELECT 1 FROM user_sandboxes s WHERE s.instance_id = i.id AND s.op_id IS NULL) OR "
 	"EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.run_id = i.run_id AND c.instance_id = i.id AND c.started_at IS NOT NULL "
-	"AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms') "
+	"AND c.created_at < clock_timestamp() - $1::bigint * interval '1 ms'), "
+	"(SELECT s.state FROM user_sandboxes s WHERE s.instance_id = i.id AND s.op_id IS NULL AND s.provider = $2) "
 	"FROM instances i LEFT JOIN runs r ON r.id = i.run_id ORDER BY i.id",
 	false,
 };
 
-int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err)
+int db_ledger(struct db *d, int64_t age_ms, const char *provider, struct db_result **ret, err_t **err)
 {
-	return by_limit(d, &ledger, age_ms, ret, err);
+	struct db_params p = { 0 };
+	db_add_i64(&p, age_ms);
+	db_add_str(&p, provider);
+	return db_query(d, &ledger, &p, ret, err);
 }
 
 static const struct db_stmt ledger_find = { "ledger_find", "SELECT run_id FROM instances WHERE id = $1::uuid AND run_id IS NOT NULL", false };

@@ -25,9 +25,9 @@ int db_cleanup_confirm(struct db *d, const char *run, const char *instance, cons
 int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min_ms, int64_t max_ms, err_t **err);
 
 /* The ledger: id, run id (NULL: a user's own), older (bool: than age_ms), cleanup (bool: its Run is being cleaned up, or it is to be destroyed), started (bool:
- * it was seen, or one of its commands that is older than age_ms is known to have started). */
-enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED };
-int db_ledger(struct db *d, int64_t age_ms, struct db_result **ret, err_t **err);
+ * one of its commands that is older than age_ms is known to have started), state (of a user's own of this provider, at rest; else NULL). */
+enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED, LEDGER_STATE };
+int db_ledger(struct db *d, int64_t age_ms, const char *provider, struct db_result **ret, err_t **err);
 /* Run id of an instance, no row when it is not in the ledger. */
 int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err);
 

@@ -93,7 +93,7 @@ static int put_aside(struct domain *d, const json_t *instance, const char *id, c
 		return 0;
 	}
 	log_kv(LOG_WARN, "orphan_instance_quarantined", "sandbox", id, "state", state, NULL);
-	return json_get_str(instance, "workspace", true, &workspace, err) < 0 ? -1 : db_instance_stranger(d->db, id, workspace, err);
+	return json_get_str(instance, "workspace", true, &workspace, err) < 0 ? -1 : db_instance_stranger(d->db, id, workspace, d->backend, err);
 }
 
 /* Instances that nobody here asked for, or whose row went when they were confirmed gone. now_seen: those that are left for a later look. */
@@ -143,20 +143,39 @@ static bool is_lost(const char *state, bool older, bool started)
 	return str_eq(state, "lost") || str_eq(state, "failed") || str_eq(state, "gone");
 }
 
+/* A user's own at rest: does the executor (is NULL: does not know it) say something else than the row, and for good? */
+static bool contradicts(const char *is, const char *row, bool older)
+{
+	bool alive = is && (str_eq(is, "ready") || str_eq(is, "paused"));
+	if (str_eq(row, "error"))
+		return alive;
+	return is ? (alive && !str_eq(is, row)) || is_lost(is, older, true) : older;
+}
+
+/* Two janitors may have written down what they heard in the wrong order; a restored database, or books that were lost, say what was. Asked once more. */
+static int ask_again(struct domain *d, const char *id, const char *is, const char *row, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	if (db_sandbox_of(d->db, id, &r, err) < 0)
+		return -1;
+	if (db_rows(r) == 0)
+		return 0;
+	log_kv(LOG_WARN, "sandbox_contradicts", "sandbox", id, "row", row, "executor", is ? is : "unknown", NULL);
+	return sandbox_go_on(d, r, 0, 0, err);
+}
+
 static int give_up_lost(struct domain *d, const json_t *instances, const struct db_result *ledger, err_t **err)
 {
 	int n = 0;
 	for (int i = 0; i < db_rows(ledger); i++) {
 		cleanup_db_result struct db_result *r = NULL;
 		const char *id = db_str(ledger, i, LEDGER_ID), *run = db_str(ledger, i, LEDGER_RUN);
-		if (db_bool(ledger, i, LEDGER_CLEANUP) || !is_lost(state_of(instances, id), db_bool(ledger, i, LEDGER_OLDER), db_bool(ledger, i, LEDGER_STARTED)))
+		const char *is = state_of(instances, id), *row = db_str(ledger, i, LEDGER_STATE);
+		bool older = db_bool(ledger, i, LEDGER_OLDER);
+		if (row && contradicts(is, row, older) && ask_again(d, id, is, row, err) < 0)
+			return -1;
+		if (!run || db_bool(ledger, i, LEDGER_CLEANUP) || !is_lost(is, older, db_bool(ledger, i, LEDGER_STARTED)))
 			continue;
-		if (!run) {
-			/* What the executor knows of a user's own it has reported; here it knows nothing. */
-			if (!state_of(instances, id) && sandbox_take_missing(d, id, 0, err) < 0)
-				return -1;
-			continue;
-		}
 		log_kv(LOG_WARN, "sandbox_lost", "run", run, "sandbox", id, NULL);
 		if (db_instance_lost(d->db, id, "sandbox_lost", "the sandbox is gone", &r, err) < 0)
 			return -1;
@@ -173,7 +192,7 @@ int orphans_instances(struct domain *d, err_t **err)
 	const json_t *instances = NULL;
 	/* The ledger after the executor's list: a row is always older than its instance. */
 	if (executor_client_instances(d->executor, &answer, err) < 0 || json_get_arr(answer, "items", true, &instances, err) < 0 ||
-			db_ledger(d->db, d->limits.orphan_grace_ms, &ledger, err) < 0)
+			db_ledger(d->db, d->limits.orphan_grace_ms, domain_persistent(d), &ledger, err) < 0)
 		return -1;
 	int a = look_at_strangers(d, instances, ledger, err);
 	int b = a < 0 ? -1 : give_up_lost(d, instances, ledger, err);

@@ -100,7 +100,10 @@ int sandboxes_retire(struct domain *d, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
 	err_t *first = NULL;
-	if (db_instances_retired(d->db, d->limits.batch, HOLD_MS, &r, err) < 0)
+	/* The executor of another provider would say that it is gone. */
+	if (!domain_persistent(d))
+		return 0;
+	if (db_instances_retired(d->db, d->backend, d->limits.batch, HOLD_MS, &r, err) < 0)
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;

@@ -18,7 +18,7 @@ int sandbox_quarantine(struct domain *d, const char *user, const struct caller *
 	if (db_rows(r) == 0 || !str_eq(db_str(r, 0, 0), "quarantined"))
 		return err_set(err, ERR_NOT_FOUND, "not_found", "this user has no sandbox");
 	const char *instance = db_str(r, 0, SANDBOX_ANSWER_AT + SANDBOX_PREVIOUS);
-	if (sandbox_tell_destroy(d, instance, &e) < 0) {
+	if (domain_persistent(d) && sandbox_tell_destroy(d, instance, &e) < 0) {
 		log_kv(LOG_WARN, "quarantine_not_told", "sandbox", instance, "err", err_message(e), NULL);
 		err_free(e);
 	}
