@@ -120,6 +120,8 @@ static int adopt(struct instance *i, err_t **err)
 	err_t *e = NULL;
 
 	i->unsure = i->is->ops->adopt(i->is->provider, &spec, was(i), &e) < 0 && err_code(e) == ERR_EXISTS;
+	if (i->r.state == INSTANCE_CREATING)
+		FAULT_POINT(instance_creating_asked);
 	i->handed = !e || i->unsure;
 	if (!i->handed)
 		return err_move(err, e);

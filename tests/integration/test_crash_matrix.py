@@ -5,16 +5,18 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 
 import pytest
 
 import crash
 import crash_recipes  # noqa: F401  pylint: disable=unused-import
 from conftest import BUILD
-from nodes import Cluster, Stack, Unshare
+from nodes import Cluster, Host, Scripted, Stack, Unshare
 
-KINDS = {k.name: k for k in (Unshare,) if k.available(BUILD)}
+KINDS = {k.name: k for k in (Unshare, Scripted, Host) if k.available(BUILD)}
 TABLE, COMPILED_IN = crash.points(BUILD) if os.access(BUILD + "/tests/lib/fault-list", os.X_OK) else ([], False)
+PARTS = {"per-run": 1, "scripted": 3, "host": 3}   # each on a service of its own, side by side: they wait most of the time
 ONLY = os.environ.get("PADDOCK_CRASH_ONLY", "")   # a part of a case's name
 CASES, MISSING = crash.matrix(TABLE, KINDS)
 
@@ -37,16 +39,18 @@ def _walks(request):
     root = tempfile.mkdtemp(prefix="paddock-crash-")
     os.chmod(root, 0o711)
     cluster = Cluster(BUILD, root)
-    walks, failures = {}, []
+    walks, failures = [], []
 
-    def walk(kind):
+    def walk(kind, part):
         try:
             with Stack(cluster, KINDS[kind], runs_max_attempts=3, sandbox_keepalive_ms=500) as stack:
-                walks[kind] = crash.Walk(stack, [case for case in CASES if case.kind == kind])
-                walks[kind].run()
+                w = crash.Walk(stack, [case for case in CASES if case.kind == kind][part::PARTS[kind]])
+                w.run()
+                walks.append(w)
         except BaseException as e:   # pylint: disable=broad-except  - raised again below, by the test's own thread
             failures.append(e)
-    threads = [threading.Thread(target=walk, args=(kind,)) for kind in {case.kind for case in CASES}]
+    threads = [threading.Thread(target=walk, args=(kind, part)) for kind in {case.kind for case in CASES} for part in range(PARTS[kind])]
+    begin = time.monotonic()
     try:
         for t in threads:
             t.start()
@@ -54,9 +58,11 @@ def _walks(request):
             t.join()
         if failures:
             raise failures[0]
-        for kind, w in walks.items():
-            figure(request, "%s: %d deaths in %.0f s, at rest %.1f s after the last" % (kind, len(w.cases), sum(w.took.values()), w.settled_s))
-        figure(request, "%d points, %d deaths" % (len({(c.point, c.actor) for c in CASES}), len(CASES)))
+        for w in walks:
+            figure(request, "%s: %d deaths in %.0f s, at rest %.1f s after the last; the longest: %s" % (
+                w.cases[0].kind, len(w.cases), sum(w.took.values()), w.settled_s,
+                ", ".join("%s %.1f s" % (name_of(c), w.took[c]) for c in sorted(w.took, key=w.took.get)[-3:])))
+        figure(request, "%d points, %d deaths, %.0f s" % (len({(c.point, c.actor) for c in CASES}), len(CASES), time.monotonic() - begin))
         yield walks
     finally:
         cluster.stop()
@@ -70,10 +76,10 @@ def test_no_step_is_left_out():
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_dies_and_recovers(walks, case):
-    problems = walks[case.kind].problems[case]
+    problems, = [w.problems[case] for w in walks if case in w.problems]
     assert not problems, "\n".join(problems)
 
 
 def test_nothing_is_nobodys(walks):
     """No instance, Run or sandbox that belongs to none of the cases."""
-    assert not [line for w in walks.values() for line in w.general]
+    assert not [line for w in walks for line in w.general]

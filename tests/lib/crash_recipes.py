@@ -328,7 +328,7 @@ def kept_by_run(u):
 def with_sandbox(u):
     """It vanished, and its user wants another."""
     was = ready(u)
-    u.stack.provider.vanish(u.stack.executor, was["instance_id"])
+    u.stack.provider.truth.script("exec vanish times 1 of " + was["instance_id"])
     key, (mark, command) = new_key(), u.mark()
     run, lease = u.run()
     wish = u.body(command, lease, with_sandbox=True)
@@ -349,6 +349,7 @@ def with_sandbox(u):
 # --- the executor's own ---
 
 @recipe(ALL, "command_put:executor", "command_hand:executor", "command_end:executor", "command_ack:executor", "command:executor", "instance:executor")
+@recipe(("host",), "host_make:executor", "host_launch:executor", "host_keeper:launcher")
 def execute_over(u):
     """It was run once, or the answer says that it was not run."""
     key, (mark, command) = new_key(), u.mark()
@@ -377,6 +378,7 @@ def sandbox_dies(u):
 
 
 @recipe(ALL, "instance_destroying:executor", "instance_gone:executor")
+@recipe(("host",), "host_end:executor")
 def destroyed(u):
     """The sandbox is given up: with its Run, or by its user."""
     if u.stack.provider.persistent:

@@ -20,7 +20,9 @@ import time
 import uuid
 
 import fcgi_client
+import host_lab
 from executor import Executor
+from host_lab import Lab
 from scripted_truth import ScriptedTruth
 
 LIB = os.path.dirname(os.path.abspath(__file__))
@@ -163,6 +165,7 @@ class Node:
         with open(self.conf, "w", encoding="utf-8") as f:
             for section, keys in values.items():
                 f.write("[%s]\n" % section + "".join("%s = %s\n" % kv for kv in keys.items()))
+            f.write(stack.provider.options)
 
     def start(self):
         with open(self.log, "ab") as log:
@@ -262,7 +265,7 @@ class Unshare:
 class Scripted:
     """The executor over a simulated control plane: one sandbox a user."""
     name, service, persistent = "scripted", {"provider": "host"}, True
-    place, options = {}, ""
+    place, options = {}, "[host]\ni_understand = yes\n"
 
     def __init__(self, build, root):
         self.program = build + "/tests/lib/paddock-executor-scripted"
@@ -333,6 +336,69 @@ class ExecutorNode(Executor):
             if not self.dead():
                 self.kill()
             shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Host:
+    """The executor and the launcher over provider host, as an account of their own."""
+    name, service, persistent = "host", {"provider": "host"}, True
+    place, options = {}, "[host]\ni_understand = yes\n"
+
+    def __init__(self, build, root):
+        self.env, self.root = {}, root
+
+    @staticmethod
+    def available(build):
+        return host_lab.why_not(build) is None
+
+    def command(self, mark, seconds=0):
+        return "echo x >>/home/user/workspace/%s; echo %s%s" % (mark, mark, "; sleep %g" % seconds if seconds else "")
+
+    def starts(self, stack):
+        out = collections.Counter()
+        for folder, _, names in os.walk(stack.executor.root + "/ws"):
+            for name in names:
+                if re.fullmatch("m[0-9a-f]{12}", name):
+                    with open(folder + "/" + name, encoding="utf-8") as f:
+                        out[name] = len(f.readlines())
+        return out
+
+    def instances(self, executor):
+        return {iid: None for iid in executor.dirs()}
+
+    @staticmethod
+    def violations():
+        return []
+
+    def ever_made(self, stack):
+        return int(stack.session.one("SELECT count(*) FROM audit WHERE action = 'sandbox.create'"))
+
+    def running_ms(self, executor):
+        return {i["id"]: i["running_ms"] for i in executor.call("GET", "/v1/instances").json["items"] if i["state"] != "gone"}
+
+
+class HostExecutor(Lab):
+    """What ExecutorNode is to the others. Both programs read the same file of faults."""
+
+    def __init__(self, build, _provider, **options):
+        super().__init__(build)
+        self.faults = Faults(self.fault)
+        with open(self.root + "/paddock.ini", encoding="utf-8") as f:
+            text = f.read()
+        with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
+            f.write(text.replace("[executor]\n", "[executor]\n" + "".join("%s = %s\n" % kv for kv in options.items())))
+
+    def dead(self):
+        return self.process.poll() is not None
+
+    def tail(self, n=60):
+        return "".join(self.said().splitlines(True)[-n:])
+
+    def stop(self):
+        try:
+            self.close()
+        except (OSError, http.client.HTTPException, AssertionError, subprocess.TimeoutExpired):
+            if not self.dead():
+                self.kill()
 
 
 class User:
@@ -434,7 +500,7 @@ class Stack:
         self.provider = provider_class(self.build, self.root)
         self.db = cluster.database()
         self.session = cluster.session(self.db)
-        self.executor = ExecutorNode(self.build, self.provider, **(executor_options or {}))
+        self.executor = (HostExecutor if provider_class is Host else ExecutorNode)(self.build, self.provider, **(executor_options or {}))
         self.nodes = [Node(self, i, **options) for i in range(nodes)]
 
     def __enter__(self):
