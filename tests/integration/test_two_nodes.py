@@ -14,7 +14,7 @@ import time
 import pytest
 
 from conftest import BUILD
-from nodes import Cluster, Scripted, Stack, Unshare, User, until
+from nodes import Cluster, Host, Scripted, Stack, Unshare, User, until
 
 PERSISTENT = [k for k in (Scripted,) if k.available(BUILD)]
 USERS, FIRST_USES, ROUNDS = 50, 1000, 200
@@ -268,6 +268,33 @@ def test_provider_away(stack):
     agree(stack)
 
 
+def test_control_plane_away(stack):
+    """The executor is there, what it drives is not: degraded, explicit errors, nothing rebuilt; it recovers by itself."""
+    u = User(stack, "nobody-there")
+    u.ended(u.execute(u.mark()[1]))
+    until("at rest", lambda: not u.unrest())
+    was = u.sandbox()
+    made = stack.provider.ever_made(stack)
+    stack.provider.truth.script("any reject unavailable")
+    try:
+        for node in stack.nodes:
+            answer = node.call("GET", "/readyz")
+            assert (answer.status, answer.json["status"]) == (503, "degraded"), answer
+            for what in ("rebuild", "pause", "release"):
+                answer = u.on(node).call("POST", "/api/user/sandbox/" + what)
+                assert (answer.status, answer.code) == (503, "control_plane_unavailable"), answer
+            assert u.on(node).call("GET", "/api/user/sandbox").status == 200
+    finally:
+        stack.provider.truth.script()
+    for node in stack.nodes:
+        until("it is ready again", lambda n=node: n.call("GET", "/readyz").status == 200, 15, 0.1)
+    now = u.sandbox()
+    assert (now["instance_id"], now["generation"], now["state"]) == (was["instance_id"], was["generation"], "ready")
+    assert stack.provider.ever_made(stack) == made
+    assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
+    agree(stack)
+
+
 def blockers(u):
     answer = u.call("POST", "/api/user/sandbox/rebuild")
     assert (answer.status, answer.code) == (409, "sandbox_busy"), answer
@@ -304,6 +331,21 @@ def test_rebuild_is_refused_while_something_goes_on(stack):
     until("the new one is there", lambda: u.sandbox()["state"] == "ready")
     assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
     agree(stack)
+
+
+@pytest.mark.skipif(not Host.available(BUILD), reason="provider host needs its programs, uidmap and root")
+def test_rebuild_takes_the_home_and_leaves_the_workspace(cluster):
+    with Stack(cluster, Host, nodes=2) as stack:
+        u = User(stack, "mover")
+        assert u.ended(u.execute("echo software >~/tool; echo work >/home/user/workspace/notes"))["exit_code"] == 0
+        until("at rest", lambda: not u.unrest())
+        was = u.sandbox()
+        assert u.on(stack.nodes[1]).again("POST", "/api/user/sandbox/rebuild").json["generation"] == was["generation"] + 1
+        until("the new one is there", lambda: u.sandbox()["state"] == "ready")
+        end = u.ended(u.execute("cat /home/user/workspace/notes; ls ~/tool"))
+        assert (end["stdout"], end["exit_code"] != 0) == ("work\n", True), end
+        assert was["instance_id"] not in stack.provider.instances(stack.executor)
+        agree(stack)
 
 
 class Clock:
