@@ -61,6 +61,16 @@ int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_resu
 	return db_query(d, &cleanups_due, &p, ret, err);
 }
 
+static const struct db_stmt cleanups_of = { "cleanups_of", "SELECT id FROM runs WHERE user_id = $1::uuid AND cleanup_pending ORDER BY id LIMIT $2", false };
+
+int db_cleanups_of(struct db *d, const char *user, int64_t limit, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, user);
+	db_add_i64(&p, limit);
+	return db_query(d, &cleanups_of, &p, ret, err);
+}
+
 static const struct db_stmt cleanup_read = {
 	"cleanup_read",
 	"SELECT r.cleanup_pending, r.instance_id, coalesce(r.error_code = 'run_timeout', false), r.scope_id, r.scope_id <> r.instance_id "

@@ -15,6 +15,8 @@ int db_instance_lost(struct db *d, const char *instance, const char *code, const
 
 /* Due clean-ups: run id. Those taken are put off by hold_ms, so that another janitor takes others meanwhile. */
 int db_cleanups_due(struct db *d, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err);
+/* A user's Runs whose clean-up is pending, column 0. */
+int db_cleanups_of(struct db *d, const char *user, int64_t limit, struct db_result **ret, err_t **err);
 /* pending (bool), instance id or NULL, did the Run reach its ceiling (bool), scope id or NULL, is the instance the user's (bool: it outlives the Run);
  * no row for an unknown Run. */
 enum { CLEANUP_PENDING, CLEANUP_INSTANCE, CLEANUP_CEILING, CLEANUP_SCOPE, CLEANUP_SHARED };

@@ -9,6 +9,7 @@
 #include "core/http_client.h"
 
 #define CALL_MS 5000
+#define SCOPE_WAIT_MS 50   /* an agent that is there answers at once */
 #define KEEP_MS 11000   /* the executor waits for the provider */
 /* An answer holds at most about 4 MiB, or one command with two texts, of which each byte may take six (\u0001). */
 #define ANSWER_BASE (16u << 20)
@@ -261,7 +262,7 @@ int executor_client_instance_forget(struct executor_client *x, const char *iid, 
 int executor_client_scope_delete(struct executor_client *x, const char *iid, const char *scope, const char *reason, json_t **ret, err_t **err)
 {
 	char rest[96];
-	(void)str_fmt(rest, sizeof rest, "/scopes/%s?reason=%s", scope, reason);
+	(void)str_fmt(rest, sizeof rest, "/scopes/%s?reason=%s&wait_ms=%d", scope, reason, SCOPE_WAIT_MS);
 	return instance_call(x, "DELETE", iid, rest, NULL, CALL_MS, ret, err);
 }
 

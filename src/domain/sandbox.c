@@ -6,12 +6,15 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "db/db_sweeps.h"
 #include "domain/answer.h"
+#include "domain/cleanup.h"
 #include "domain/executor_client.h"
 #include "domain/sandbox_ask.h"
 #include "provider/provider.h"
 
 #define TRIES 4
+#define CLEANUPS_MAX 8
 #define WAIT_MS 2000
 
 enum call { CALL_REBUILD, CALL_RELEASE, CALL_PAUSE, CALL_KEEP };
@@ -79,6 +82,19 @@ static int decide_once(struct domain *d, const struct caller *c, const struct wi
 	return db_sandbox_keep(d->db, d->backend, w->ms, d->limits.sandbox_stale_ms, &o, ret, err);
 }
 
+/* Only clean-up is in the way, which may be a moment's work. True: it is worth another try. */
+static bool cleaned_up(struct domain *d, const struct caller *c, const struct db_result *r)
+{
+	cleanup_db_result struct db_result *runs = NULL;
+	if (!str_eq(db_str(r, 0, 0), "sandbox_busy") || !str_eq(db_str(r, 0, SANDBOX_BLOCKERS), "cleanup_pending") ||
+			db_cleanups_of(d->db, c->user_id, CLEANUPS_MAX, &runs, NULL) < 0)
+		return false;
+	bool all = true;
+	for (int i = 0; i < db_rows(runs) && all; i++)
+		all = cleanup_run(d, db_str(runs, i, 0), NULL) == 1;
+	return all;
+}
+
 /* One decision; a deadlock is tried again, an operation in doubt is asked for first. */
 static int decide(struct domain *d, const struct caller *c, const struct wish *w, struct db_result **ret, err_t **err)
 {
@@ -89,6 +105,8 @@ static int decide(struct domain *d, const struct caller *c, const struct wish *w
 		while (decide_once(d, c, w, &r, &e) < 0)
 			if (!answer_again(&tries, false, &e))
 				return err_move(err, e);
+		if (i < SANDBOX_TRIES - 1 && cleaned_up(d, c, r))
+			continue;
 		if (!str_eq(db_str(r, 0, 0), "sandbox_stale")) {
 			*ret = steal_ptr(&r);
 			return 0;
