@@ -314,7 +314,7 @@ $$;
 -- When it was last of use to somebody.
 CREATE FUNCTION sandbox_idle_since(s user_sandboxes) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 BEGIN
-	RETURN greatest(s.op_at, s.last_activity_at, s.keep_until);
+	RETURN greatest(s.op_at, s.last_activity_at);
 END
 $$;
 
@@ -335,7 +335,8 @@ BEGIN
 		IF p_idle_ms IS NULL THEN
 			v_blockers := array_remove(v_blockers, 'active_runs');
 		END IF;
-		IF cardinality(v_blockers) > 0 OR (p_idle_ms IS NOT NULL AND sandbox_idle_since(s) > clock_timestamp() - p_idle_ms * interval '1 ms') THEN
+		IF cardinality(v_blockers) > 0 OR (p_idle_ms IS NOT NULL AND (s.keep_until > clock_timestamp()
+				OR sandbox_idle_since(s) > clock_timestamp() - p_idle_ms * interval '1 ms')) THEN
 			v_no := 'sandbox_busy';
 		END IF;
 	END IF;

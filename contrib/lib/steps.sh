@@ -225,8 +225,18 @@ step_e2e() {
 	instance_again check 8543 "--enable-fault --enable-werror" || rc=1
 	# The container provider alone, as a node of its own at the engine of that instance.
 	PADDOCK_BUILD=$work/gcc pytest_on check 8543 tests/integration/test_container.py tests/integration/test_provider_conformance.py::test_container || rc=1
-	pytest_on check 8543 tests/e2e || rc=1
+	pytest_on check 8543 tests/e2e -m "not persistent" || rc=1
 	[ $rc -eq 0 ] || instance_logs check
+	return $rc
+}
+
+# The same service with sandboxes that outlive Runs: theirs, and what must hold in either kind.
+step_host() {
+	PADDOCK_PROVIDER=host PADDOCK_HOST_I_UNDERSTAND=yes instance_up host 8743 "--enable-fault --enable-werror" || return 1
+	local t=tests/e2e/test_ rc=0
+	pytest_on host 8743 -m "not container" ${t}sandbox.py ${t}first_command.py ${t}runs.py ${t}steer.py ${t}exports.py ${t}background.py ${t}timeout_kill.py \
+		${t}idempotency.py ${t}cursor.py ${t}output.py ${t}bad_input.py ${t}executor_away.py ${t}database_away.py || rc=1
+	[ $rc -eq 0 ] || instance_logs host
 	return $rc
 }
 

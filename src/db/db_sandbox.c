@@ -143,7 +143,7 @@ static const struct db_stmt moving = {
 static const struct db_stmt idle = {
 	"sandboxes_idle",
 	"SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.state = 'ready' AND s.provider = $1 "
-	"AND sandbox_idle_since(s) <= clock_timestamp() - $2::bigint * interval '1 ms' "
+	"AND sandbox_idle_since(s) <= clock_timestamp() - $2::bigint * interval '1 ms' AND (s.keep_until IS NULL OR s.keep_until <= clock_timestamp()) "
 	"AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.user_id = s.user_id AND r.ended_at IS NULL AND r.status IN ('running', 'cancel_requested')) "
 	"AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.user_id = s.user_id AND r.cleanup_pending) "
 	"AND NOT EXISTS (SELECT 1 FROM sandbox_commands c WHERE c.user_id = s.user_id AND c.ended_at IS NULL) LIMIT $3",

@@ -11,7 +11,7 @@
 #define JOIN(U) "LEFT JOIN user_sandboxes s ON s.user_id = " U " LEFT JOIN sb_usage_total g ON g.user_id = " U \
 	" CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE x.status = 'running') AS running, count(*) FILTER (WHERE x.status = 'cancel_requested') AS cancelling, " \
 	"bool_or(x.cleanup_pending) AS cleanup FROM runs x WHERE x.user_id = " U " AND (x.status IN ('running', 'cancel_requested') OR x.cleanup_pending)) a " \
-	"CROSS JOIN LATERAL (SELECT sum(CASE WHEN l.id IS NOT NULL THEN extract(epoch FROM clock_timestamp() - i.usage_at) * 1000 END)::bigint AS ms, " \
+	"CROSS JOIN LATERAL (SELECT sum(CASE WHEN l.id IS NOT NULL AND i.retired_at IS NULL THEN extract(epoch FROM clock_timestamp() - i.usage_at) * 1000 END)::bigint AS ms, " \
 	"bool_or(i.quarantined_at IS NOT NULL) AS quarantined FROM instances i LEFT JOIN sb_usage_log l ON l.instance_id = i.id AND l.ended_at IS NULL " \
 	"WHERE i.user_id = " U " AND i.run_id IS NULL) m"
 

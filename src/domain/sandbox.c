@@ -10,11 +10,13 @@
 #include "domain/answer.h"
 #include "domain/cleanup.h"
 #include "domain/executor_client.h"
+#include "domain/reports.h"
 #include "domain/sandbox_ask.h"
 #include "provider/provider.h"
 
 #define TRIES 4
 #define CLEANUPS_MAX 8
+#define REPORTS_MAX 4
 #define WAIT_MS 2000
 
 enum call { CALL_REBUILD, CALL_RELEASE, CALL_PAUSE, CALL_KEEP };
@@ -82,17 +84,18 @@ static int decide_once(struct domain *d, const struct caller *c, const struct wi
 	return db_sandbox_keep(d->db, d->backend, w->ms, d->limits.sandbox_stale_ms, &o, ret, err);
 }
 
-/* Only clean-up is in the way, which may be a moment's work. True: it is worth another try. */
-static bool cleaned_up(struct domain *d, const struct caller *c, const struct db_result *r)
+/* What is over may not be on record yet: ends that the executor has reported, clean-ups that are a moment's work. True: it is worth another look. */
+static bool caught_up(struct domain *d, const struct caller *c)
 {
 	cleanup_db_result struct db_result *runs = NULL;
-	if (!str_eq(db_str(r, 0, 0), "sandbox_busy") || !str_eq(db_str(r, 0, SANDBOX_BLOCKERS), "cleanup_pending") ||
-			db_cleanups_of(d->db, c->user_id, CLEANUPS_MAX, &runs, NULL) < 0)
-		return false;
-	bool all = true;
-	for (int i = 0; i < db_rows(runs) && all; i++)
-		all = cleanup_run(d, db_str(runs, i, 0), NULL) == 1;
-	return all;
+	int done = 0;
+	for (int i = 0; i < REPORTS_MAX && reports_take(d, 0, NULL) > 0; i++)
+		done++;
+	if (db_cleanups_of(d->db, c->user_id, CLEANUPS_MAX, &runs, NULL) < 0)
+		return done > 0;
+	for (int i = 0; i < db_rows(runs); i++)
+		done += cleanup_run(d, db_str(runs, i, 0), NULL) == 1;
+	return done > 0;
 }
 
 /* One decision; a deadlock is tried again, an operation in doubt is asked for first. */
@@ -105,7 +108,7 @@ static int decide(struct domain *d, const struct caller *c, const struct wish *w
 		while (decide_once(d, c, w, &r, &e) < 0)
 			if (!answer_again(&tries, false, &e))
 				return err_move(err, e);
-		if (i < SANDBOX_TRIES - 1 && cleaned_up(d, c, r))
+		if (i == 0 && str_eq(db_str(r, 0, 0), "sandbox_busy") && caught_up(d, c))
 			continue;
 		if (!str_eq(db_str(r, 0, 0), "sandbox_stale")) {
 			*ret = steal_ptr(&r);

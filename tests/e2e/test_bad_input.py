@@ -191,6 +191,7 @@ def test_cwd_that_is_a_file(user, run):
     check_problem(answer, 422, "cwd_not_found")
 
 
+@pytest.mark.container
 def test_cwd_that_is_forbidden(user, run):
     answer = user.post("/api/runs/%s/commands" % run[0], {"command": "true", "cwd": "/root", "lease_token": run[1]})
     check_problem(answer, 422, "cwd_forbidden")

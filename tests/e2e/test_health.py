@@ -12,6 +12,7 @@ def test_healthz(inst):
     assert answer.status == 200 and answer.json["status"] == "ok"
 
 
+@pytest.mark.container
 def test_readyz_names_the_components(inst):
     """R1.9: each component with its hint."""
     get = lambda: inst.anonymous().get("/readyz")

@@ -17,7 +17,7 @@ def test_a_new_run_is_pending(user):
     assert set(run) >= FIELDS
     assert (run["status"], run["attempt"], run["lease"], run["ended_at"]) == ("pending", 0, None, None)
     assert run["input"] == {"text": "é"} and run["metadata"] == {"k": [1, None]} and run["user"] == user.name
-    assert run["backend"] == "container" and run["workdir"] == "/home/user/workspace" and "lease_token" not in run
+    assert run["backend"] in ("container", "host") and run["workdir"] == "/home/user/workspace" and "lease_token" not in run
     assert user.get_run(run["id"]) == run
     user.cancel(run["id"])
 
@@ -107,6 +107,7 @@ def test_finish_twice(user):
     assert user.get_run(run["id"])["status"] == "completed"
 
 
+@pytest.mark.container
 def test_an_ended_run_has_its_container_destroyed(inst, user):
     """R1.4, R2.2: the end of a Run destroys its container; only then is the duty cleared."""
     run, token = user.claimed()
@@ -147,6 +148,7 @@ def test_cancel_of_a_pending_run(user):
     assert answer.status == 409 and answer.code == "run_ended"
 
 
+@pytest.mark.container
 def test_expired_lease_ends_the_attempt_and_offers_the_run_again(user):
     """R2.1, R2.4: an expired lease ends the attempt and its commands; the last one fails the Run."""
     thread = "e-" + uuid.uuid4().hex
@@ -218,6 +220,7 @@ def test_run_ceiling(user):
     assert user.wait_command(command["id"])["reason"] in ("timeout", "cancelled")
 
 
+@pytest.mark.container
 def test_files_last_within_a_run_and_not_beyond(user):
     """R1.4: files last from command to command, and no longer than the Run; the workspace stays."""
     run, token = user.claimed()
@@ -237,6 +240,7 @@ def test_background_processes_last_within_a_run(user, sh):
     sh("kill $(cat /tmp/child)")
 
 
+@pytest.mark.container
 def test_two_threads_are_isolated(user):
     """R1.4: two Threads see neither processes nor container files of each other."""
     one, token1 = user.claimed()
