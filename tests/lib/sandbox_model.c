@@ -522,7 +522,7 @@ static void finish_usage(struct model *m)
 			model_broken(m, "instance %s ran for %lld ms by the provider, %lld ms were counted", PQgetvalue(r, i, 0), (long long)ran, (long long)counted);
 	}
 	printf("# instances ran for %lld ms, %lld were counted; the worst count is %lld ms off\n", (long long)all, (long long)all_counted, (long long)worst);
-	if (all_counted > all + all / 100 + USAGE_ALL_MS || all_counted < all - all / 100 - USAGE_ALL_MS)
+	if (all_counted > all + all / 50 + USAGE_ALL_MS || all_counted < all - all / 50 - USAGE_ALL_MS)
 		model_broken(m, "instances ran for %lld ms, %lld were counted", (long long)all, (long long)all_counted);
 	PQclear(r);
 }
