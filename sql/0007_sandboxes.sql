@@ -270,15 +270,23 @@ END
 $$;
 CREATE INDEX runs_live ON runs (user_id) WHERE ended_at IS NULL AND status IN ('running', 'cancel_requested');
 
--- rebuilt | sandbox_busy | provider_changed | sandbox_stale
-CREATE FUNCTION sandbox_rebuild(p_provider text, p_instance uuid, p_workspace text, p_stale_ms bigint, o origin) RETURNS sandbox_answer LANGUAGE plpgsql AS $$
+-- The limits are those of command_wish; the instance that is replaced does not count against its successor, but those that cannot be removed do.
+-- rebuilt | sandbox_busy | too_many_instances | provider_changed | sandbox_stale
+CREATE FUNCTION sandbox_rebuild(p_provider text, p_instance uuid, p_workspace text, p_stale_ms bigint, p_max_user bigint, p_max_all bigint, o origin)
+RETURNS sandbox_answer LANGUAGE plpgsql AS $$
 DECLARE
+	w command_wish;
 	s user_sandboxes := sandbox_lock(o.user_id);
 	v_no text := sandbox_refuses(s, p_provider, p_stale_ms, true);
 	v_blockers text[] := sandbox_blockers(o.user_id, s);
 BEGIN
 	IF v_no IS NULL AND cardinality(v_blockers) > 0 THEN
 		v_no := 'sandbox_busy';
+	END IF;
+	w.max_user_instances := p_max_user + CASE WHEN s.instance_id IS NULL THEN 0 ELSE 1 END;
+	w.max_all_instances := p_max_all + CASE WHEN s.instance_id IS NULL THEN 0 ELSE 1 END;
+	IF v_no IS NULL AND instances_full(w, o.user_id) THEN
+		v_no := 'too_many_instances';
 	END IF;
 	IF v_no IS NULL THEN
 		s := sandbox_replace(s, 'rebuilding', p_provider, p_instance, p_workspace, 'rebuild', NULL, o);
@@ -794,3 +802,9 @@ GRANT SELECT (user_id, provider, state, generation, instance_id, previous_id, pr
 	keep_until, error_code, error_message) ON user_sandboxes TO paddock_read;
 GRANT SELECT ON sb_container, sb_usage_log, sb_usage_total TO paddock_read, paddock_api;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO paddock_api;
+
+-- Readers see no secret's hash, a lease's neither.
+REVOKE SELECT ON runs FROM paddock_read;
+GRANT SELECT (id, user_id, thread_id, status, oneshot, attempt, max_attempts, backend, project_id, workdir, input, metadata, timeout_ms, lease_owner,
+	lease_expires_at, instance_id, scope_id, cleanup_pending, cleanup_next_at, cleanup_tries, cleanup_error, error_code, error_message, created_at, started_at,
+	deadline_at, cancel_requested_at, ended_at, successor_id) ON runs TO paddock_read;

@@ -37,8 +37,8 @@ SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:false', 'th
 SELECT is((pg_temp.go(1, 103, 13)).fresh, false, 'no one is told to make it again');
 
 -- what stands against replacing it
-CREATE FUNCTION pg_temp.rebuild(inst integer) RETURNS text LANGUAGE sql AS $$
-	SELECT x.result || ' ' || array_to_string(x.blockers, ',') FROM sandbox_rebuild('host', pg_temp.n(inst), 'ann', 25000, pg_temp.ann()) x $$;
+CREATE FUNCTION pg_temp.rebuild(inst integer, max bigint DEFAULT 100) RETURNS text LANGUAGE sql AS $$
+	SELECT x.result || ' ' || array_to_string(x.blockers, ',') FROM sandbox_rebuild('host', pg_temp.n(inst), 'ann', 25000, max, 100, pg_temp.ann()) x $$;
 CREATE FUNCTION pg_temp.pause(idle bigint DEFAULT NULL) RETURNS text LANGUAGE sql AS $$ SELECT (sandbox_pause('host', idle, 25000, pg_temp.ann())).result $$;
 SELECT is(pg_temp.rebuild(20), 'sandbox_busy active_runs,active_operations', 'a Run and its commands');
 SELECT is(pg_temp.pause(), 'sandbox_busy', 'commands keep it awake');
@@ -98,7 +98,8 @@ SELECT is(pg_temp.pause(1000), 'sandbox_busy', 'no idle pause before its time');
 SELECT pg_temp.later('70 s');
 
 -- rebuild
-SELECT is(pg_temp.rebuild(40), 'rebuilt ', 'at rest');
+SELECT is(pg_temp.rebuild(40, 0), 'too_many_instances ', 'no more than there may be');
+SELECT is(pg_temp.rebuild(40, 1), 'rebuilt ', 'at rest, in the place of the one that there is');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'generation + 1');
 SELECT is((SELECT previous_id FROM user_sandboxes), pg_temp.n(11), 'what was before is named');
 SELECT is((SELECT count(*)::int FROM instances WHERE retired_at IS NOT NULL AND id = pg_temp.n(11)), 1, 'and is to be destroyed');
@@ -188,6 +189,13 @@ SELECT is(pg_temp.enter(10, 701, 71, NULL), 'created', 'in a container of its ow
 SELECT is(pg_temp.enter(10, 702, 72, 'host'), 'provider_changed', 'does not leave it behind');
 SELECT is((SELECT instance_id FROM runs WHERE id = pg_temp.n(10)), pg_temp.n(71), 'its duty is still named');
 SELECT is(pg_temp.enter(9, 703, 73, NULL), 'provider_changed', 'nor is a container made in the place of a user''s sandbox');
+
+-- readers
+SELECT is((SELECT string_agg(table_name || '.' || column_name, ' ' ORDER BY 1) FROM information_schema.columns WHERE table_schema = 'public'
+	AND column_name ~ 'hash|nonce|sealed|^first$' AND has_column_privilege('paddock_read', quote_ident(table_name), column_name, 'SELECT')), NULL,
+	'see nothing that is secret');
+SELECT is((SELECT string_agg(column_name, ' ') FROM information_schema.columns WHERE table_schema = 'public' AND table_name = 'runs'
+	AND column_name NOT IN ('lease_hash', 'lease_nonce') AND NOT has_column_privilege('paddock_read', 'runs', column_name, 'SELECT')), NULL, 'and all else of a Run');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -6,7 +6,7 @@
 
 static const struct db_stmt rebuild = {
 	"sandbox_rebuild",
-	"SELECT " ANSWER " FROM sandbox_rebuild($1, $2::uuid, $3, $4, ROW($5::uuid, $6::uuid, $7::text, $8::text, $9::text)::origin) a",
+	"SELECT " ANSWER " FROM sandbox_rebuild($1, $2::uuid, $3, $4, $5, $6, ROW($7::uuid, $8::uuid, $9::text, $10::text, $11::text)::origin) a",
 	true,
 };
 static const struct db_stmt release_it = {
@@ -26,14 +26,15 @@ static const struct db_stmt quarantine = {
 	true,
 };
 
-int db_sandbox_rebuild(struct db *d, const char *provider, const char *instance, const char *workspace, int64_t stale_ms, const struct db_origin *o,
-	struct db_result **ret, err_t **err)
+int db_sandbox_rebuild(struct db *d, const struct db_rebuild *b, const struct db_origin *o, struct db_result **ret, err_t **err)
 {
 	struct db_params p = { 0 };
-	db_add_str(&p, provider);
-	db_add_str(&p, instance);
-	db_add_str(&p, workspace);
-	db_add_i64(&p, stale_ms);
+	db_add_str(&p, b->provider);
+	db_add_str(&p, b->instance);
+	db_add_str(&p, b->workspace);
+	db_add_i64(&p, b->stale_ms);
+	db_add_i64(&p, b->max_user_instances);
+	db_add_i64(&p, b->max_all_instances);
 	db_add_origin(&p, o);
 	return db_query(d, &rebuild, &p, ret, err);
 }

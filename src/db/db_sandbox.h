@@ -13,8 +13,11 @@ enum sandbox_col {
 /* Decisions of a user (o->user_id): one row, the result word (see sql/), the sandbox from SANDBOX_ANSWER_AT on, then the blockers, separated by commas. */
 #define SANDBOX_ANSWER_AT 1
 #define SANDBOX_BLOCKERS (SANDBOX_ANSWER_AT + SANDBOX_COLS)
-int db_sandbox_rebuild(struct db *d, const char *provider, const char *instance, const char *workspace, int64_t stale_ms, const struct db_origin *o,
-	struct db_result **ret, err_t **err);
+struct db_rebuild {
+	const char *provider, *instance, *workspace;
+	int64_t stale_ms, max_user_instances, max_all_instances;
+};
+int db_sandbox_rebuild(struct db *d, const struct db_rebuild *b, const struct db_origin *o, struct db_result **ret, err_t **err);
 int db_sandbox_release(struct db *d, const char *provider, int64_t stale_ms, const struct db_origin *o, struct db_result **ret, err_t **err);
 /* idle_ms < 0: its user wants it. */
 int db_sandbox_pause(struct db *d, const char *provider, int64_t idle_ms, int64_t stale_ms, const struct db_origin *o, struct db_result **ret, err_t **err);

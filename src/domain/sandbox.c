@@ -71,9 +71,11 @@ struct wish {
 static int decide_once(struct domain *d, const struct caller *c, const struct wish *w, struct db_result **ret, err_t **err)
 {
 	struct db_origin o = answer_origin(c);
+	struct db_rebuild b = { .provider = d->backend, .instance = w->instance, .workspace = c->user, .stale_ms = d->limits.sandbox_stale_ms,
+		.max_user_instances = d->limits.user_instances, .max_all_instances = d->limits.all_instances };
 	switch (w->what) {
 	case CALL_REBUILD:
-		return db_sandbox_rebuild(d->db, d->backend, w->instance, c->user, d->limits.sandbox_stale_ms, &o, ret, err);
+		return db_sandbox_rebuild(d->db, &b, &o, ret, err);
 	case CALL_RELEASE:
 		return db_sandbox_release(d->db, d->backend, d->limits.sandbox_stale_ms, &o, ret, err);
 	case CALL_PAUSE:
