@@ -14,7 +14,8 @@
 #define OUTPUT_MAX (8u << 20)
 
 static const char shell_prelude[] =
-	"bg() { setsid sleep \"$1\" </dev/null >/dev/null 2>&1 & }\n"
+	"bg() { setsid sleep \"$1\" </dev/null >/dev/null 2>&1 & for _ in $(seq 500); do "   /* until it is what it will be looked for as */
+	"[ \"$(tr '\\0' ' ' <\"/proc/$!/cmdline\" 2>/dev/null)\" = \"sleep $1 \" ] && return; sleep 0.01; done; }\n"
 	"share() { printf '%s\\n' \"$1\" >> \"$PADDOCK_ENV\"; }\n"
 	"alive() { for p in /proc/[0-9]*; do IFS= read -r -d '' a <\"$p/cmdline\"; [ \"$a\" = sleep ] || continue; "
 	"[ \"$(tr '\\0' ' ' <\"$p/cmdline\")\" = \"sleep $1 \" ] && echo yes && return; done 2>/dev/null; echo no; }\n";
