@@ -137,7 +137,8 @@ int db_sandbox_kept(struct db *d, const char *instance, err_t **err)
 static const struct db_stmt of = { "sandbox_of", "SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.instance_id = $1::uuid", false };
 static const struct db_stmt moving = {
 	"sandboxes_moving",
-	"SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.op_id IS NOT NULL AND s.op_at <= clock_timestamp() - $1::bigint * interval '1 ms' ORDER BY s.op_at LIMIT $2",
+	"SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.op_id IS NOT NULL AND s.op_at <= clock_timestamp() - $1::bigint * interval '1 ms' "
+	"AND s.provider = $3 ORDER BY s.op_at LIMIT $2",
 	false,
 };
 /* A first sight without a lock: sandbox_pause() looks again, under it. */
@@ -153,7 +154,7 @@ static const struct db_stmt idle = {
 static const struct db_stmt to_keep = {
 	"sandboxes_to_keep",
 	"UPDATE user_sandboxes s SET kept_at = clock_timestamp() WHERE s.user_id IN ("
-	"SELECT x.user_id FROM user_sandboxes x WHERE x.state = 'ready' AND (x.kept_at IS NULL OR x.kept_at <= clock_timestamp() - $1::bigint * interval '1 ms') "
+	"SELECT x.user_id FROM user_sandboxes x WHERE x.state = 'ready' AND x.provider = $3 AND (x.kept_at IS NULL OR x.kept_at <= clock_timestamp() - $1::bigint * interval '1 ms') "
 	"AND EXISTS (SELECT 1 FROM runs r WHERE r.user_id = x.user_id AND r.ended_at IS NULL AND r.status IN ('running', 'cancel_requested') AND r.instance_id = x.instance_id) "
 	"LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) RETURNING " COLUMNS("s"),
 	true,
@@ -164,17 +165,18 @@ int db_sandbox_of(struct db *d, const char *instance, struct db_result **ret, er
 	return by_text(d, &of, instance, ret, err);
 }
 
-static int by_age(struct db *d, const struct db_stmt *s, int64_t ms, int64_t limit, struct db_result **ret, err_t **err)
+static int by_age(struct db *d, const struct db_stmt *s, const char *provider, int64_t ms, int64_t limit, struct db_result **ret, err_t **err)
 {
 	struct db_params p = { 0 };
 	db_add_i64(&p, ms);
 	db_add_i64(&p, limit);
+	db_add_str(&p, provider);
 	return db_query(d, s, &p, ret, err);
 }
 
-int db_sandboxes_moving(struct db *d, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err)
+int db_sandboxes_moving(struct db *d, const char *provider, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err)
 {
-	return by_age(d, &moving, age_ms, limit, ret, err);
+	return by_age(d, &moving, provider, age_ms, limit, ret, err);
 }
 
 int db_sandboxes_idle(struct db *d, const char *provider, int64_t idle_ms, int64_t limit, struct db_result **ret, err_t **err)
@@ -186,9 +188,9 @@ int db_sandboxes_idle(struct db *d, const char *provider, int64_t idle_ms, int64
 	return db_query(d, &idle, &p, ret, err);
 }
 
-int db_sandboxes_to_keep(struct db *d, int64_t period_ms, int64_t limit, struct db_result **ret, err_t **err)
+int db_sandboxes_to_keep(struct db *d, const char *provider, int64_t period_ms, int64_t limit, struct db_result **ret, err_t **err)
 {
-	return by_age(d, &to_keep, period_ms, limit, ret, err);
+	return by_age(d, &to_keep, provider, period_ms, limit, ret, err);
 }
 
 static const struct db_stmt retired = {
@@ -210,11 +212,7 @@ static const struct db_stmt quarantined = { "instance_quarantined", "SELECT id F
 
 int db_instances_retired(struct db *d, const char *provider, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err)
 {
-	struct db_params p = { 0 };
-	db_add_i64(&p, hold_ms);
-	db_add_i64(&p, limit);
-	db_add_str(&p, provider);
-	return db_query(d, &retired, &p, ret, err);
+	return by_age(d, &retired, provider, hold_ms, limit, ret, err);
 }
 
 int db_instance_later(struct db *d, const char *instance, const char *why, bool stuck, int64_t min_ms, int64_t max_ms, err_t **err)

@@ -26,7 +26,7 @@ int sandboxes_go_on(struct domain *d, err_t **err)
 	err_t *first = NULL;
 	if (!domain_persistent(d))
 		return 0;
-	if (db_sandboxes_moving(d->db, GO_ON_AFTER_MS, d->limits.batch, &r, err) < 0)
+	if (db_sandboxes_moving(d->db, d->backend, GO_ON_AFTER_MS, d->limits.batch, &r, err) < 0)
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;
@@ -81,7 +81,7 @@ int sandboxes_keep(struct domain *d, err_t **err)
 	err_t *first = NULL;
 	if (!domain_persistent(d))
 		return 0;
-	if (db_sandboxes_to_keep(d->db, d->limits.sandbox_keepalive_ms, d->limits.batch, &r, err) < 0)
+	if (db_sandboxes_to_keep(d->db, d->backend, d->limits.sandbox_keepalive_ms, d->limits.batch, &r, err) < 0)
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;

@@ -313,6 +313,10 @@ static void test_contradiction(void **state)
 	assert_ok(sandboxes_retire(D, err));
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM instances WHERE retired_at IS NOT NULL AND destroy_next_at <= clock_timestamp()"), 1);
 	persistent(D);
+	free(stand_sql(&st, "UPDATE user_sandboxes SET provider = 'e2b', state = 'waking', op_id = gen_random_uuid(), op_at = now() - interval '5 s'"));
+	assert_ok(sandboxes_go_on(D, err));
+	assert_sql("SELECT state FROM user_sandboxes", "waking");
+	free(stand_sql(&st, "UPDATE user_sandboxes SET provider = 'host', state = 'paused', op_id = NULL"));
 	assert_ok(orphans_instances(D, err));
 	assert_sql("SELECT state FROM user_sandboxes", "error");
 	assert_ok(sandboxes_retire(D, err));
