@@ -756,11 +756,12 @@ END
 $$;
 
 -- The resources of the Run's attempt are released: its own instance is gone (p_instance), or nothing of its scope is left in its user's (p_scope).
--- p_running_ms: how long an instance of its own ran. true when the duty is cleared (or was already).
+-- p_running_ms: how long an instance of its own ran, unless its last report has said more: the executor tells it no longer once that is acknowledged. true when the duty is cleared (or was already).
 DROP FUNCTION cleanup_confirm(uuid, uuid);
 CREATE FUNCTION cleanup_confirm(p_run uuid, p_instance uuid, p_scope uuid, p_running_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	r runs;
+	v_reported bigint;
 BEGIN
 	SELECT * INTO r FROM runs WHERE id = p_run FOR NO KEY UPDATE;
 	IF NOT FOUND OR NOT r.cleanup_pending THEN
@@ -770,8 +771,9 @@ BEGIN
 			OR EXISTS (SELECT 1 FROM sandbox_commands WHERE user_id = r.user_id AND run_id = p_run AND ended_at IS NULL) THEN
 		RETURN false;
 	END IF;
-	DELETE FROM instances WHERE id = p_instance AND run_id = p_run;
-	IF FOUND AND p_running_ms > 0 THEN
+	DELETE FROM instances WHERE id = p_instance AND run_id = p_run RETURNING usage_ms INTO v_reported;
+	p_running_ms := greatest(p_running_ms, v_reported);
+	IF v_reported IS NOT NULL AND p_running_ms > 0 THEN
 		INSERT INTO sb_usage_log (user_id, instance_id, provider, reason, run_id, started_at, ended_at, ms)
 		VALUES (r.user_id, p_instance, r.backend, CASE WHEN r.oneshot THEN 'execute' ELSE 'agent_run' END, p_run,
 			clock_timestamp() - p_running_ms * interval '1 ms', clock_timestamp(), p_running_ms);

@@ -190,6 +190,13 @@ SELECT is(pg_temp.enter(10, 702, 72, 'host'), 'provider_changed', 'does not leav
 SELECT is((SELECT instance_id FROM runs WHERE id = pg_temp.n(10)), pg_temp.n(71), 'its duty is still named');
 SELECT is(pg_temp.enter(9, 703, 73, NULL), 'provider_changed', 'nor is a container made in the place of a user''s sandbox');
 
+-- a container's time is told until its last report is acknowledged, which may be before its Run's clean-up is confirmed
+SELECT pg_temp.ended(701);
+SELECT is((run_finish(pg_temp.n(10), NULL, 'completed', NULL, NULL, pg_temp.ann())).result, 'finished', 'the Run ends');
+UPDATE instances SET usage_ms = 4000 WHERE id = pg_temp.n(71);
+SELECT is(cleanup_confirm(pg_temp.n(10), pg_temp.n(71), pg_temp.n(71), 0), true, 'and is cleaned up');
+SELECT is((SELECT sum(ms)::int FROM sb_usage_log WHERE run_id = pg_temp.n(10)), 4000, 'what was reported counts');
+
 -- readers
 SELECT is((SELECT string_agg(table_name || '.' || column_name, ' ' ORDER BY 1) FROM information_schema.columns WHERE table_schema = 'public'
 	AND column_name ~ 'hash|nonce|sealed|^first$' AND has_column_privilege('paddock_read', quote_ident(table_name), column_name, 'SELECT')), NULL,

@@ -138,13 +138,16 @@ int db_ledger(struct db *d, int64_t age_ms, const char *provider, struct db_resu
 	return db_query(d, &ledger, &p, ret, err);
 }
 
-static const struct db_stmt ledger_find = { "ledger_find", "SELECT run_id FROM instances WHERE id = $1::uuid AND run_id IS NOT NULL", false };
+static const struct db_stmt ledger_gone = {
+	"ledger_gone", "UPDATE instances SET usage_ms = greatest(usage_ms, $2::bigint) WHERE id = $1::uuid AND run_id IS NOT NULL RETURNING run_id", true,
+};
 
-int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err)
+int db_ledger_gone(struct db *d, const char *instance, int64_t running_ms, struct db_result **ret, err_t **err)
 {
 	struct db_params p = { 0 };
 	db_add_str(&p, instance);
-	return db_query(d, &ledger_find, &p, ret, err);
+	db_add_i64(&p, running_ms);
+	return db_query(d, &ledger_gone, &p, ret, err);
 }
 
 static const struct db_stmt forget_keys = {

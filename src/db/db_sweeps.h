@@ -30,8 +30,8 @@ int db_cleanup_later(struct db *d, const char *run, const char *why, int64_t min
  * one of its commands that is older than age_ms is known to have started), state (of a user's own of this provider, at rest; else NULL). */
 enum { LEDGER_ID, LEDGER_RUN, LEDGER_OLDER, LEDGER_CLEANUP, LEDGER_STARTED, LEDGER_STATE };
 int db_ledger(struct db *d, int64_t age_ms, const char *provider, struct db_result **ret, err_t **err);
-/* Run id of an instance, no row when it is not in the ledger. */
-int db_ledger_find(struct db *d, const char *instance, struct db_result **ret, err_t **err);
+/* Run id of an instance that is gone, having run for so long; no row when it is not in the ledger. */
+int db_ledger_gone(struct db *d, const char *instance, int64_t running_ms, struct db_result **ret, err_t **err);
 
 /* Removes Idempotency-Keys older than age_ms. The number of removed ones in row 0. */
 int db_forget_keys(struct db *d, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err);

@@ -103,7 +103,9 @@ static int take_instance(struct domain *d, const json_t *inst, bool *away, err_t
 	cleanup_db_result struct db_result *r = NULL;
 	const char *id = NULL, *state = "", *code = NULL, *message = "the sandbox ended by itself";
 	const json_t *why = NULL;
-	if (json_get_str(inst, "id", true, &id, err) < 0 || json_get_str(inst, "state", true, &state, err) < 0)
+	int64_t running_ms = 0;
+	if (json_get_str(inst, "id", true, &id, err) < 0 || json_get_str(inst, "state", true, &state, err) < 0 ||
+			json_get_i64(inst, "running_ms", false, 0, INT64_MAX, &running_ms, err) < 0)
 		return -1;
 	if (domain_persistent(d) && sandbox_take(d, inst, 0, err) < 0)
 		return -1;
@@ -115,7 +117,7 @@ static int take_instance(struct domain *d, const json_t *inst, bool *away, err_t
 		if (db_instance_lost(d->db, id, code, message, &r, err) < 0)
 			return -1;
 		log_kv(LOG_WARN, code, "sandbox", id, "err", message, NULL);
-	} else if (!str_eq(state, "gone") || db_ledger_find(d->db, id, &r, err) < 0) {
+	} else if (!str_eq(state, "gone") || db_ledger_gone(d->db, id, running_ms, &r, err) < 0) {
 		return str_eq(state, "gone") ? -1 : 0;
 	}
 	/* An executor that does not answer is not waited for again and again: the sweep goes on with it. */
