@@ -287,7 +287,7 @@ static long count(struct model *m, const char *sql)
 	return n;
 }
 
-long model_blockers(struct model *m, unsigned user, bool replaces)
+long model_blockers(struct model *m, unsigned user, bool replaces, bool granted)
 {
 	const char *id = m->users[user].caller.user_id;
 	char sql[1024];
@@ -295,7 +295,8 @@ long model_blockers(struct model *m, unsigned user, bool replaces)
 	snprintf(sql, sizeof sql, "SELECT coalesce((SELECT (SELECT count(*) FROM sandbox_commands WHERE user_id = s.user_id AND ended_at IS NULL)"
 		" + (SELECT count(*) FROM runs WHERE user_id = s.user_id AND ended_at IS NULL AND status IN ('cancel_requested'%s))"
 		" + (SELECT count(*) FROM runs WHERE user_id = s.user_id AND cleanup_pending)"
-		" FROM user_sandboxes s WHERE user_id = '%s' AND state NOT IN ('none', 'pausing', 'paused')), 0)", replaces ? ", 'running'" : "", id);
+		" FROM user_sandboxes s WHERE user_id = '%s' AND (%s OR state NOT IN ('none', 'pausing', 'paused'))), 0)", replaces ? ", 'running'" : "", id,
+		granted ? "true" : "false");
 	return count(m, sql);
 }
 

@@ -59,8 +59,9 @@ void model_broken(const struct model *m, const char *fmt, ...) __attribute__((fo
 /* Moves times, and the like; by the superuser. */
 void model_sql(struct model *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* How much stands against a pause of that user's sandbox; against a replacement, too: active Runs. 0 when there is none, or it sleeps. */
-long model_blockers(struct model *m, unsigned user, bool replaces);
+/* How much stands against a pause of that user's sandbox; against a replacement, too: active Runs. 0 when there is none, or it sleeps, unless
+ * that was granted. */
+long model_blockers(struct model *m, unsigned user, bool replaces, bool granted);
 
 /* A Run as it was answered; token NULL: that answer had none. input -1: not known. */
 struct model_run *model_run_told(struct model *m, unsigned user, const json_t *run, const char *token, int64_t input);
