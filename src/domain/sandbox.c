@@ -86,17 +86,20 @@ static int decide_once(struct domain *d, const struct caller *c, const struct wi
 	return db_sandbox_keep(d->db, d->backend, w->ms, d->limits.sandbox_stale_ms, &o, ret, err);
 }
 
-/* What is over may not be on record yet: ends that the executor has reported, clean-ups that are a moment's work. True: it is worth another look. */
+/* What is over may not be on record yet: ends that the executor has reported, clean-ups that are a moment's work. True: it is worth another look. One that
+ * fails is the last: the caller must not wait for the same time-out again and again. */
 static bool caught_up(struct domain *d, const struct caller *c)
 {
 	cleanup_db_result struct db_result *runs = NULL;
-	int done = 0;
-	for (int i = 0; i < REPORTS_MAX && reports_take(d, 0, NULL) > 0; i++)
+	int done = 0, n = 1;
+	for (int i = 0; i < REPORTS_MAX && (n = reports_take(d, 0, NULL)) > 0; i++)
 		done++;
-	if (db_cleanups_of(d->db, c->user_id, CLEANUPS_MAX, &runs, NULL) < 0)
+	if (n < 0 || db_cleanups_of(d->db, c->user_id, CLEANUPS_MAX, &runs, NULL) < 0)
 		return done > 0;
-	for (int i = 0; i < db_rows(runs); i++)
-		done += cleanup_run(d, db_str(runs, i, 0), NULL) == 1;
+	for (int i = 0; i < db_rows(runs) && n >= 0; i++) {
+		n = cleanup_run(d, db_str(runs, i, 0), NULL);
+		done += n == 1;
+	}
 	return done > 0;
 }
 
