@@ -367,7 +367,7 @@ static void test_walk(void **state)
 static const struct mutation {
 	const char *name, *function, *from, *to;
 } mutations[] = {
-	{ "ledger_keeps_what_is_gone", "cleanup_confirm(uuid,uuid,uuid,bigint)", "DELETE FROM instances WHERE id = p_instance AND run_id = p_run;", "" },
+	{ "ledger_keeps_what_is_gone", "cleanup_confirm(uuid,uuid,uuid,bigint)", "DELETE FROM instances WHERE id = p_instance AND run_id = p_run RETURNING usage_ms INTO v_reported;", "" },
 	{ "ends_are_not_taken", "commands_record(json,bytea[],bytea[])", "x.status IN (''exited'', ''lost'')", "x.status = ''lost''" },
 	{ "end_without_its_attempt", "run_end(uuid,text,text,text)", "AND attempt = r.attempt AND ended_at IS NULL", "AND false" },
 	{ "end_without_clean_up", "run_end(uuid,text,text,text)", "cleanup_pending = true, cleanup_next_at = v_now,", "" },
