@@ -253,8 +253,11 @@ class Unshare:
 
     @staticmethod
     def kill(executor, iid):
+        """Its namespace's first process: the one that waits outside would leave it behind."""
         with open("%s/a/%s.pid" % (executor.root, iid), encoding="utf-8") as f:
-            os.kill(int(f.read()), signal.SIGKILL)
+            pid = int(f.read())
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="utf-8") as f:
+            os.kill(int(f.read().split()[0]), signal.SIGKILL)
 
 
     @staticmethod
