@@ -4,9 +4,11 @@
  * tells it again. None waits for a provider longer than WAIT_MS in sandbox.c. Besides the errors of domain.h:
  *   ERR_CONFLICT "rebuild_unsupported", "pause_unsupported", "release_unsupported", "keep_alive_unsupported" (the backend has no such sandboxes),
  *   "sandbox_busy" (*ret_blockers says why), "sandbox_not_found" (it vanished; a rebuild makes another), "sandbox_not_running", "provider_changed";
+ *   ERR_LIMIT "too_many_instances" (a rebuild, where too many that cannot be removed are left);
  *   ERR_UNAVAILABLE "control_plane_unavailable" (an operation is in doubt and the executor or provider cannot be asked; nothing was done).
  *
- * Blockers: active_runs, cancel_requested, active_operations, cleanup_pending, operation_in_progress. */
+ * Blockers: active_runs, cancel_requested, active_operations, cleanup_pending, operation_in_progress; a look also names rebuild_unsupported and
+ * provider_changed, which a move refuses with these codes. */
 #ifndef PADDOCK_DOMAIN_SANDBOX_H
 #define PADDOCK_DOMAIN_SANDBOX_H
 
