@@ -325,7 +325,9 @@ static void test_rivals(void **state)
 	assert_int_equal(steered, RIVALS * ROUNDS);
 	assert_int_equal(count("SELECT count(*) FROM runs WHERE thread_id = '%s'", "rivals"), RIVALS * ROUNDS + 1);
 	assert_int_equal(count("SELECT count(*) FROM runs WHERE thread_id = '%s' AND status <> 'yielded'", "rivals"), 1);
-	assert_ok(runs_finish(D, C, m.id, &(struct run_finish){ .lease_token = m.token, .status = "completed" }, &(json_t *){ NULL }, err));
+	json_t *run = NULL;
+	assert_ok(runs_finish(D, C, m.id, &(struct run_finish){ .lease_token = m.token, .status = "completed" }, &run, err));
+	json_object_put(run);
 	settle();
 }
 
