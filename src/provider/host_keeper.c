@@ -61,10 +61,10 @@ static void only_these(int a, int b, int c)
 static _Noreturn void enter(const struct host_keeper *k, pid_t keeper, int talk_fd, int info_fd, int go_fd)
 {
 	const struct config *c = k->config;
-	char dir[PATH_MAX], workspace[PATH_MAX], control[PATH_MAX];
+	char dir[PATH_MAX], workspace[PATH_MAX], control[PATH_MAX], launcher[PATH_MAX];
 	cleanup_free char *bwrap = host_bwrap_find(config_str(c, "host.bwrap"));
 	const char *const hidden[] = { config_str(c, "paths.workspaces"), config_str(c, "host.sandboxes"), config_str(c, "paths.state"),
-		config_str(c, "container.agent_dir"), control, NULL };
+		config_str(c, "container.agent_dir"), control, launcher, NULL };
 	struct host_inside in = { .bwrap = bwrap, .agent = config_str(c, "container.agent"), .agent_dir = config_str(c, "container.agent_dir"), .instance = k->id,
 		.dir = dir, .workspace = workspace, .token = k->token, .hidden = hidden, .internet = str_eq(config_str(c, "host.network"), "internet"),
 		.tmp_bytes = config_int(c, "host.tmp_bytes"), .shm_bytes = config_int(c, "host.shm_bytes"), .nofile = config_int(c, "host.nofile"),
@@ -72,9 +72,10 @@ static _Noreturn void enter(const struct host_keeper *k, pid_t keeper, int talk_
 
 	if (str_fmt(dir, sizeof(dir), "%s/%s", config_str(c, "host.sandboxes"), k->id) < 0 ||
 	    str_fmt(workspace, sizeof(workspace), "%s/%s/files", config_str(c, "paths.workspaces"), k->workspace) < 0 ||
-	    str_copy(control, sizeof(control), config_str(c, "executor.socket")) < 0)
+	    str_copy(control, sizeof(control), config_str(c, "executor.socket")) < 0 || str_copy(launcher, sizeof(launcher), config_str(c, "host.launcher_socket")) < 0)
 		host_inside_fail("path");
 	*strrchr(control, '/') = '\0';
+	*strrchr(launcher, '/') = '\0';   /* who is `user` in a sandbox is our account to the launcher */
 	(void)setsid();
 	step(talk_fd, "user namespace", unshare(CLONE_NEWUSER));
 	step(talk_fd, "root of the user namespace", host_userns_become_root());

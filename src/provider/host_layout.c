@@ -51,6 +51,9 @@ int host_layout_make(int root_fd, const char *id, const char *workspace, err_t *
 	if (dir < 0 || make_dir(dir, "home", 0755, err) < 0 || make_dir(dir, "workspace", 0755, err) < 0)
 		return -1;
 	FAULT_POINT(host_make_home);
+	/* whatever mode its user has given to the home meanwhile: it need not be opened again */
+	if (host_layout_whole(dir))
+		return 0;
 	home = openat(dir, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* what is mounted over in the sandbox; nobody in there can remove a place that something is mounted at */
 	if (home < 0 || make_dir(home, "workspace", 0755, err) < 0)
@@ -59,8 +62,6 @@ int host_layout_make(int root_fd, const char *id, const char *workspace, err_t *
 	if (lock < 0)
 		return err_sys(err, errno, "lock");
 	FAULT_POINT(host_make_lock);
-	if (host_layout_whole(dir))
-		return 0;
 	return io_write_file(dir, "info", workspace, strlen(workspace), 0600, 1, err);
 }
 

@@ -50,6 +50,14 @@ static void sized_tmpfs(const char *at, int64_t bytes)
 	tmpfs(at, options);
 }
 
+/* `user` is our account: what that owns anywhere could be changed, and so get out of the sandbox. What is mounted after this is not concerned. */
+static void host_read_only(void)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID };
+
+	must(mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)), "read-only");
+}
+
 /* The host's own is out of reach. */
 static void name_server(void)
 {
@@ -111,6 +119,7 @@ static _Noreturn void first_process(const struct host_inside *in)
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != 0 || io_read(in->go_fd, &byte, 1) != 1)   /* its parent is outside the namespace */
 		_exit(126);
+	host_read_only();
 	must(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "/proc");
 	cover(in);
 	sized_tmpfs("/tmp", in->tmp_bytes);

@@ -340,6 +340,13 @@ def test_pause_keeps_the_files_and_ends_the_processes(own):
     assert x.out(iid, "cat /home/user/h") == "h\n"
 
 
+def test_a_home_that_its_user_closed_is_woken(own):
+    x, iid = own(), new()
+    x.out(iid, "chmod 0 /home/user", cwd="/")
+    assert x.call("POST", "/v1/instances/%s/pause?wait_ms=10000" % iid, {}).json["state"] == "paused"
+    assert x.out(iid, "chmod 755 /home/user && cd /home/user/workspace && echo open", cwd="/") == "open\n"
+
+
 def test_a_busy_one_is_not_paused(own):
     x, iid = own(), new()
     cid, _ = x.put(iid, "sleep 30")
@@ -535,8 +542,13 @@ def test_plainly(own):
     assert x.out(iid, "ps -o args= -p 1").startswith("paddock-agent")
     assert os.path.exists(x.root + "/ws/w/files/f") and os.path.exists("%s/sandboxes/%s/home/h" % (x.root, iid))
     # our own directories are covered even so, and the limits are out of its hands
-    script = "for p in %s/sandboxes %s/ws %s/state %s/agents %s/run /sys/fs/cgroup /home/.paddock; do ls $p >/dev/null 2>&1 && echo reached $p; done; true" % ((x.root,) * 5)
+    script = "for p in %s/sandboxes %s/ws %s/state %s/agents %s/run %s/engine /sys/fs/cgroup /home/.paddock; do ls $p >/dev/null 2>&1 && echo reached $p; done; true" % ((x.root,) * 6)
     assert x.out(iid, script) == ""
+    # nor does it change what the account owns elsewhere
+    own_dir = x.root + "/account"
+    os.mkdir(own_dir, 0o755)
+    os.chown(own_dir, x.account.pw_uid, x.account.pw_gid)
+    assert "Read-only" in x.out(iid, "cat %s/paddock.ini >/dev/null && ! touch %s/f 2>&1" % (x.root, own_dir)) and os.listdir(own_dir) == []
     fields = dict(line.split(":", 1) for line in x.out(iid, "cat /proc/self/status").splitlines())
     assert {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd")} == {0} and fields["NoNewPrivs"].strip() == "1"
     mark = "62%d" % os.getpid()
