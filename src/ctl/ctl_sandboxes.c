@@ -68,8 +68,11 @@ static void print_all(const json_t *o)
 {
 	static const char *const keys[] = { "user", "provider", "state", "instance_id", "provider_ref", "created_at", "since", "last_activity_at", "keep_until", "error" };
 
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		printf("%-17s %s\n", keys[i], text_of(o, keys[i]));
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		printf("%-17s ", keys[i]);
+		put_safe(text_of(o, keys[i]));
+		putchar('\n');
+	}
 	printf("%-17s %lld\n%-17s %lld\n", "generation", number_of(o, "generation"), "lock_version", number_of(o, "lock_version"));
 	print_stuck(o, "stuck             ", "\nstuck             ");
 	if (json_object_array_length(json_object_object_get(o, "stuck")) > 0)
