@@ -11,6 +11,7 @@
 #define CALL_MS 5000
 #define SCOPE_WAIT_MS 50   /* an agent that is there answers at once */
 #define KEEP_MS 11000   /* the executor waits for the provider */
+#define KEEP_ASKED_MAX_MS INT64_C(86400000)   /* it takes no more; how long nobody here pauses the sandbox is in its row */
 /* An answer holds at most about 4 MiB, or one command with two texts, of which each byte may take six (\u0001). */
 #define ANSWER_BASE (16u << 20)
 #define ANSWER_TEXTS 12
@@ -251,7 +252,7 @@ int executor_client_instance_wake(struct executor_client *x, const char *iid, js
 
 int executor_client_instance_keep(struct executor_client *x, const char *iid, int64_t ms, json_t **ret, err_t **err)
 {
-	return instance_post(x, iid, "/keepalive", ms, KEEP_MS, ret, err);
+	return instance_post(x, iid, "/keepalive", ms < KEEP_ASKED_MAX_MS ? ms : KEEP_ASKED_MAX_MS, KEEP_MS, ret, err);
 }
 
 int executor_client_instance_forget(struct executor_client *x, const char *iid, err_t **err)

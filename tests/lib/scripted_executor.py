@@ -303,6 +303,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rest and rest[0] == "scopes":
             return m.end_scope(iid, rest[1], q.get("reason", "cancelled"))
         if rest == ["keepalive"]:
+            if not 1 <= body["ms"] <= 86400000:
+                return 400, "bad_field"
             i = m.s["instances"].get(iid)
             if not i or i["state"] != "ready":
                 return (409, "instance_not_ready") if i else (404, "not_found")

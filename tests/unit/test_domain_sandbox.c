@@ -124,6 +124,11 @@ static void test_life(void **state)
 	finish_run(&c);
 	settle();
 	assert_no_violation();
+	/* For longer than the executor can be asked at once. */
+	json_t *kept = NULL;
+	assert_ok(sandbox_keep_alive(D, C, SANDBOX_KEEP_MAX_MS, &kept, err));
+	json_object_put(kept);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE keep_until > now() + interval '6 days'"), 1);
 }
 
 /* A command whose Run has ended does not start any more, although the sandbox is there. */
