@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -43,6 +45,8 @@ _Noreturn void host_inside_enter(const struct host_inside *in)
 	umask(022);
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0)
 		host_inside_fail("limits");
+	/* no namespace parts keys: the launcher's would be those of all sandboxes. A kernel without keys has none to share. */
+	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 	show_workspace(in);
 	if (in->bwrap)
 		host_bwrap_exec(in);

@@ -534,6 +534,15 @@ def test_the_executor_dies_while_it_destroys_one(own, point):
     assert x.dirs() == [] and agents(x) == []
 
 
+@pytest.mark.skipif(host_lab.KEYCTL is None, reason="needs to know the number of keyctl()")
+@pytest.mark.parametrize("plainly", [{}, {"bwrap": "/nonexistent"}])
+def test_keys_are_a_sandbox_s_own(own, plainly):
+    x = own(**plainly)
+    ask = ["python3", "-c", "import ctypes; print(ctypes.CDLL(None).syscall(%d, 0, -3, 0))" % host_lab.KEYCTL]
+    sessions = {x.out(new(), ask, workspace=w) for w in ("a", "b")}
+    assert len(sessions) == 2
+
+
 # --- without bubblewrap ---
 
 def test_plainly(own):

@@ -1,8 +1,10 @@
 """The executor and the launcher of this build with provider host, as an account of their own that is made for the test. Needs root and uidmap."""
 
+import ctypes
 import itertools
 import json
 import os
+import platform
 import pwd
 import shutil
 import signal
@@ -101,6 +103,15 @@ class Account:
         subprocess.run(["userdel", self.name], check=False, capture_output=True)
 
 
+KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine())
+
+
+def join_keyring():
+    """A session of its own, as a service manager gives one to what it starts."""
+    if KEYCTL:
+        ctypes.CDLL(None).syscall(KEYCTL, 1, None)
+
+
 class Lab:
     def __init__(self, build, env=None, **host):
         self.account = Account()
@@ -143,7 +154,7 @@ class Lab:
         with open(self.log, "ab") as out:
             return subprocess.Popen(["setpriv", "--reuid", str(self.account.pw_uid), "--regid", str(self.account.pw_gid), "--clear-groups", *drop,
                                      self.root + "/bin/" + program, "--config", self.root + "/paddock.ini"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
-                                    start_new_session=True,
+                                    start_new_session=True, preexec_fn=join_keyring,
                                     env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
 
     def start_launcher(self):
