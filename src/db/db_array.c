@@ -26,12 +26,3 @@ void db_array_add(struct buf *b, const void *p, size_t n)
 	if (p)
 		buf_add(b, p, n);
 }
-
-int db_uuid_array(struct buf *b, const char *const *ids, size_t n)
-{
-	buf_addc(b, '{');
-	for (size_t i = 0; i < n; i++)
-		buf_addf(b, "%s%s", i ? "," : "", ids[i]);
-	buf_addc(b, '}');
-	return buf_failed(b) ? -1 : 0;
-}

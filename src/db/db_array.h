@@ -1,4 +1,4 @@
-/* db_array.h - parameters that are arrays: bytea[] in PostgreSQL's binary form, uuid[] as text. */
+/* db_array.h - parameters that are arrays: bytea[] in PostgreSQL's binary form. */
 #ifndef PADDOCK_DB_DB_ARRAY_H
 #define PADDOCK_DB_DB_ARRAY_H
 
@@ -10,8 +10,5 @@
  * Failures stay in b (buf_failed). */
 void db_array_begin(struct buf *b, size_t cap, size_t elements);
 void db_array_add(struct buf *b, const void *p, size_t n);
-
-/* A uuid[] literal of ids that were checked to be UUIDs. 0 or -1 (memory). */
-int db_uuid_array(struct buf *b, const char *const *ids, size_t n);
 
 #endif

@@ -135,6 +135,12 @@ int db_sandbox_kept(struct db *d, const char *instance, err_t **err)
 }
 
 static const struct db_stmt of = { "sandbox_of", "SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.instance_id = $1::uuid", false };
+static const struct db_stmt doubt = {
+	"sandbox_doubt",
+	"UPDATE user_sandboxes s SET op_at = clock_timestamp(), lock_version = s.lock_version + 1 WHERE s.instance_id = $1::uuid AND s.op_id IS NOT NULL "
+	"AND s.op_at < clock_timestamp() - $2::bigint * interval '1 ms' RETURNING " COLUMNS("s"),
+	true,
+};
 static const struct db_stmt moving = {
 	"sandboxes_moving",
 	"SELECT " COLUMNS("s") " FROM user_sandboxes s WHERE s.op_id IS NOT NULL AND s.op_at <= clock_timestamp() - $1::bigint * interval '1 ms' "
@@ -163,6 +169,14 @@ static const struct db_stmt to_keep = {
 int db_sandbox_of(struct db *d, const char *instance, struct db_result **ret, err_t **err)
 {
 	return by_text(d, &of, instance, ret, err);
+}
+
+int db_sandbox_doubt(struct db *d, const char *instance, int64_t age_ms, struct db_result **ret, err_t **err)
+{
+	struct db_params p = { 0 };
+	db_add_str(&p, instance);
+	db_add_i64(&p, age_ms);
+	return db_query(d, &doubt, &p, ret, err);
 }
 
 static int by_age(struct db *d, const struct db_stmt *s, const char *provider, int64_t ms, int64_t limit, struct db_result **ret, err_t **err)
@@ -204,8 +218,9 @@ static const struct db_stmt retired = {
 static const struct db_stmt later = { "instance_later", "SELECT instance_destroy_later($1::uuid, $2, $3, $4, $5)", true };
 static const struct db_stmt stranger = {
 	"instance_stranger",
-	"INSERT INTO instances (id, user_id, workspace, generation, provider, retired_at, destroy_next_at, quarantined_at, destroy_error) "
-	"SELECT $1::uuid, u.id, u.name, 0, $3, clock_timestamp(), 'infinity', clock_timestamp(), 'no row knows it' FROM users u WHERE u.name = $2 ON CONFLICT DO NOTHING",
+	"WITH put AS (INSERT INTO instances (id, user_id, workspace, generation, provider, retired_at, destroy_next_at, quarantined_at, destroy_error) "
+	"SELECT $1::uuid, u.id, u.name, 0, $3, clock_timestamp(), 'infinity', clock_timestamp(), 'no row knows it' FROM users u WHERE u.name = $2 "
+	"ON CONFLICT DO NOTHING RETURNING id, user_id) SELECT audit_add(own_origin(put.user_id), 'sandbox.quarantine', put.id::text, 'no row knows it') FROM put",
 	true,
 };
 static const struct db_stmt quarantined = { "instance_quarantined", "SELECT id FROM instances WHERE id = $1::uuid AND quarantined_at IS NOT NULL", false };

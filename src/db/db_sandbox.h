@@ -40,8 +40,10 @@ int db_instance_gone(struct db *d, const char *instance, int64_t running_ms, con
 int db_sandbox_used(struct db *d, const char *ids, err_t **err);
 int db_sandbox_kept(struct db *d, const char *instance, err_t **err);
 
-/* Sandbox columns from 0 on: of one instance (its user's present one); of this provider: in an operation without progress for age_ms; idle for so long. */
+/* Sandbox columns from 0 on: of one instance (its user's present one); the same when its operation made no progress for age_ms, whose time begins anew for
+ * the one caller that gets the row; of this provider: in an operation without progress for age_ms; idle for so long. */
 int db_sandbox_of(struct db *d, const char *instance, struct db_result **ret, err_t **err);
+int db_sandbox_doubt(struct db *d, const char *instance, int64_t age_ms, struct db_result **ret, err_t **err);
 int db_sandboxes_moving(struct db *d, const char *provider, int64_t age_ms, int64_t limit, struct db_result **ret, err_t **err);
 int db_sandboxes_idle(struct db *d, const char *provider, int64_t idle_ms, int64_t limit, struct db_result **ret, err_t **err);
 /* Those with an active Run that were not kept alive for period_ms; marked as kept, so that another janitor takes others. */

@@ -43,7 +43,7 @@ static bool is_away(const json_t *component)
 	const char *name = "";
 	bool ok = true;
 	return json_get_str(component, "name", true, &name, NULL) == 0 && json_get_bool(component, "ok", true, &ok, NULL) == 0 && !ok &&
-		(str_eq(name, "engine") || str_eq(name, "control_plane"));
+		(str_eq(name, "engine") || str_eq(name, "launcher") || str_eq(name, "control_plane"));
 }
 
 /* Nothing is begun that the provider cannot carry out now. */
@@ -210,7 +210,6 @@ int sandbox_release(struct domain *d, const struct caller *c, json_t **ret, json
 int sandbox_keep_alive(struct domain *d, const struct caller *c, int64_t ms, json_t **ret, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	cleanup_json json_t *i = NULL;
 	if (check_supported(d, CALL_KEEP, err) < 0)
 		return -1;
 	if (ms < 1 || ms > SANDBOX_KEEP_MAX_MS)
@@ -219,13 +218,7 @@ int sandbox_keep_alive(struct domain *d, const struct caller *c, int64_t ms, jso
 	if (decide(d, c, &(struct wish){ .what = CALL_KEEP, .ms = ms }, &r, err) < 0 || check_answer(r, NULL, err) < 0)
 		return -1;
 	FAULT_POINT(keepalive_after_row);
-	if (str_eq(db_str(r, 0, 0), "kept")) {
-		FAULT_POINT(keepalive_before_call);
-		if (executor_client_instance_keep(d->executor, column(r, SANDBOX_INSTANCE), ms, &i, err) < 0)
-			return -1;
-		FAULT_POINT(keepalive_after_call);
-		if (db_sandbox_kept(d->db, column(r, SANDBOX_INSTANCE), err) < 0)
-			return -1;
-	}
+	if (str_eq(db_str(r, 0, 0), "kept") && sandbox_tell_keep(d, column(r, SANDBOX_INSTANCE), ms, err) < 0)
+		return -1;
 	return sandbox_get(d, c, ret, err);
 }

@@ -6,9 +6,11 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "domain/answer.h"
 #include "domain/executor_client.h"
 
 #define LOSER_WAIT_MS 100
+#define KEEP_MAX_MS INT64_C(86400000)   /* what the executor takes at once; it is asked again long before */
 
 static int read_seen(const json_t *instance, struct db_seen *s, err_t **err)
 {
@@ -90,6 +92,25 @@ int sandbox_tell_pause(struct domain *d, const char *instance, int64_t wait_ms, 
 	return rc < 0 ? away(e, err) : sandbox_take(d, i, 0, err);
 }
 
+int sandbox_tell_keep(struct domain *d, const char *instance, int64_t ms, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	err_t *e = NULL;
+	FAULT_POINT(keepalive_before_call);
+	int rc = executor_client_instance_keep(d->executor, instance, ms < KEEP_MAX_MS ? ms : KEEP_MAX_MS, &i, &e);
+	FAULT_POINT(keepalive_after_call);
+	if (rc == 0)
+		return db_sandbox_kept(d->db, instance, err);
+	if (err_code(e) == ERR_CONFLICT) {
+		err_free(e);
+		return answer_check("sandbox_not_running", err);
+	}
+	if (err_code(e) != ERR_NOT_FOUND && err_code(e) != ERR_GONE)
+		return away(e, err);
+	err_free(e);
+	return sandbox_take_missing(d, instance, 0, err) < 0 ? -1 : answer_check("sandbox_not_found", err);
+}
+
 static int tell_wake(struct domain *d, const char *instance, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
@@ -156,7 +177,7 @@ int sandbox_go_on(struct domain *d, const struct db_result *r, int row, int at, 
 int sandbox_unstick(struct domain *d, const char *instance, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	if (db_sandbox_of(d->db, instance, &r, err) < 0)
+	if (db_sandbox_doubt(d->db, instance, d->limits.sandbox_stale_ms, &r, err) < 0)
 		return -1;
 	if (db_rows(r) == 1) {
 		log_kv(LOG_WARN, "sandbox_stale", "sandbox", instance, "state", db_str(r, 0, SANDBOX_STATE), NULL);

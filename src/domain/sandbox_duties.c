@@ -65,16 +65,6 @@ int sandboxes_pause_idle(struct domain *d, err_t **err)
 	return first ? err_move(err, first) : db_rows(r);
 }
 
-static int keep_one(struct domain *d, const char *instance, err_t **err)
-{
-	cleanup_json json_t *i = NULL;
-	FAULT_POINT(keepalive_before_call);
-	if (executor_client_instance_keep(d->executor, instance, d->limits.sandbox_idle_ms, &i, err) < 0)
-		return -1;
-	FAULT_POINT(keepalive_after_call);
-	return db_sandbox_kept(d->db, instance, err);
-}
-
 int sandboxes_keep(struct domain *d, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
@@ -85,10 +75,10 @@ int sandboxes_keep(struct domain *d, err_t **err)
 		return -1;
 	for (int i = 0; i < db_rows(r); i++) {
 		err_t *e = NULL;
-		if (keep_one(d, db_str(r, i, SANDBOX_INSTANCE), &e) == 0)
+		if (sandbox_tell_keep(d, db_str(r, i, SANDBOX_INSTANCE), d->limits.sandbox_idle_ms, &e) == 0)
 			continue;
 		/* It is being paused or has vanished: its reports say so. */
-		if (err_code(e) == ERR_CONFLICT || err_code(e) == ERR_NOT_FOUND || err_code(e) == ERR_GONE)
+		if (err_code(e) == ERR_CONFLICT)
 			err_free(e);
 		else if (note("keepalive_failed", db_str(r, i, SANDBOX_INSTANCE), e, &first))
 			break;

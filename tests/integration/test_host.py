@@ -116,7 +116,7 @@ def test_processes_are_its_own(lab, box):
 @needs_bwrap
 def test_the_host_is_not_there(lab, box):
     script = r"""
-for p in /etc/paddock /run/paddock /var/lib/paddock %s /root /work /home/user/.ssh /etc/shadow /etc/sudoers /boot /sys /mnt /srv /opt; do [ -e $p ] && echo "there is $p"; done
+for p in /etc/paddock /run/paddock /var/lib/paddock %s /root /home/user/.ssh /etc/shadow /etc/sudoers /boot /sys /mnt /srv /opt; do [ -e $p ] && echo "there is $p"; done
 for p in /paddock /paddock/run /paddock/run/s /paddock/agent /proc/1/environ /proc/1/mem /proc/1/fd /proc/1/root/ /proc/2/environ; do
     ls $p >/dev/null 2>&1 && head -c1 $p >/dev/null 2>&1 && echo "reached $p"
 done

@@ -82,9 +82,9 @@ def agree(stack):
 
 class Locks:
     """Looks all the time at what the service's transactions hold."""
-    QUERY = """SELECT a.pid, a.state, left(a.query, 80) AS query, extract(epoch FROM clock_timestamp() - a.xact_start) AS age,
+    QUERY = """SELECT a.pid, a.state, left(a.query, 80) AS query, extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change)) AS age,
         string_agg(DISTINCT l.locktype || ' ' || l.mode, ', ') AS locks, bool_and(l.granted) AS granted
-        FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid WHERE a.usename = 'paddock_api' AND a.datname = current_database() AND a.xact_start IS NOT NULL
+        FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid WHERE a.usename = 'paddock_api' AND a.datname = current_database() AND (a.xact_start IS NOT NULL OR l.locktype = 'advisory')
         AND (l.locktype = 'advisory' OR l.locktype = 'tuple' OR l.mode IN ('RowShareLock', 'RowExclusiveLock')) GROUP BY 1, 2, 3, 4"""
 
     def __init__(self, stack):

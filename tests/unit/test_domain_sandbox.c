@@ -239,6 +239,8 @@ static void test_forgotten(void **state)
 	stand_control(&st, "", "{\"busy\": 20}");
 	assert_fails(commands_start(D, C, b.id, &n, &s, err), "control_plane_unavailable");
 	assert_sql("SELECT state FROM user_sandboxes", "pausing");
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE op_at > now() - interval '1 minute'"), 1);   /* who comes first resets it */
+	free(stand_sql(&st, "UPDATE user_sandboxes SET op_at = now() - interval '1 hour'"));
 	stand_control(&st, "", "{\"busy\": 0}");
 	s = start(&b, NULL);
 	take_reports();
