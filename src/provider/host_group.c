@@ -5,15 +5,21 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "base/str.h"
 
 #define CPU_PERIOD_US 100000
 #define VALUE_MAX 4096
+#define GROUPS_MAX 65536
 #define REMOVE_TRIES 50
 
 static bool put(const char *dir, const char *file, const char *text)
@@ -118,6 +124,34 @@ void host_group_join(const char *root, const char *parent, const char *id, pid_t
 	each(root, join, &o);
 }
 
+/* One that was begun while its keeper was killed waits for somebody who is no more. Its pid may be another's by now: it is asked once it cannot change. */
+static void end_one(pid_t pid, const char *id)
+{
+	cleanup_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	cleanup_free char *groups = NULL;
+	char path[64];
+
+	if (fd >= 0 && str_fmt(path, sizeof(path), "/proc/%d/cgroup", (int)pid) == 0 &&
+	    io_read_file(AT_FDCWD, path, GROUPS_MAX, &groups, NULL, NULL) == 0 && strstr(groups, id))
+		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
+static void end_all(const char *dir, const char *id)
+{
+	cleanup_free char *pids = NULL;
+	char path[PATH_MAX];
+	char *rest, *line;
+
+	if (str_fmt(path, sizeof(path), "%s/cgroup.procs", dir) < 0 || io_read_file(AT_FDCWD, path, GROUPS_MAX, &pids, NULL, NULL) < 0)
+		return;
+	for (rest = pids; (line = strsep(&rest, "\n"));) {
+		int64_t pid;
+
+		if (num_i64(line, 2, INT32_MAX, &pid) == 0)
+			end_one((pid_t)pid, id);
+	}
+}
+
 /* The kernel takes a moment to empty a group whose processes have ended. */
 static void leave(void *arg, const char *hierarchy)
 {
@@ -126,8 +160,10 @@ static void leave(void *arg, const char *hierarchy)
 
 	if (str_fmt(dir, sizeof(dir), "%s%s/host-%s", hierarchy, o->parent, o->id) < 0)
 		return;
-	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) < 0 && errno == EBUSY; i++)
+	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) < 0 && errno == EBUSY; i++) {
+		end_all(dir, o->id);
 		poll(NULL, 0, 10);
+	}
 }
 
 void host_group_remove(const char *root, const char *parent, const char *id)

@@ -9,7 +9,7 @@
 
 /* Makes the group in every hierarchy that has the parent and puts the process there; cgroup v2: with its limits (v1: cgroup_limit() writes them). */
 void host_group_join(const char *root, const char *parent, const char *id, pid_t pid, const struct cgroup_limits *l);
-/* Nothing may run in it any more. */
+/* Nothing is to run in it any more: what a keeper that was killed left behind in it is ended. */
 void host_group_remove(const char *root, const char *parent, const char *id);
 
 #endif
