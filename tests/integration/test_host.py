@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
@@ -553,11 +554,14 @@ def test_plainly(own):
     # our own directories are covered even so, and the limits are out of its hands
     script = "for p in %s/sandboxes %s/ws %s/state %s/agents %s/run %s/engine /sys/fs/cgroup /home/.paddock; do ls $p >/dev/null 2>&1 && echo reached $p; done; true" % ((x.root,) * 6)
     assert x.out(iid, script) == ""
-    # nor does it change what the account owns elsewhere
-    own_dir = x.root + "/account"
-    os.mkdir(own_dir, 0o755)
-    os.chown(own_dir, x.account.pw_uid, x.account.pw_gid)
-    assert "Read-only" in x.out(iid, "cat %s/paddock.ini >/dev/null && ! touch %s/f 2>&1" % (x.root, own_dir)) and os.listdir(own_dir) == []
+    # nor does it change what the account owns elsewhere, in sight as that is
+    own_dir = tempfile.mkdtemp(dir="/var/lib", prefix="pdk-h-")
+    try:
+        os.chown(own_dir, x.account.pw_uid, x.account.pw_gid)
+        said = x.out(iid, "ls -d %s && ! touch %s/f 2>&1" % (own_dir, own_dir))
+        assert said.startswith(own_dir) and "Read-only" in said and os.listdir(own_dir) == []
+    finally:
+        shutil.rmtree(own_dir)
     fields = dict(line.split(":", 1) for line in x.out(iid, "cat /proc/self/status").splitlines())
     assert {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd")} == {0} and fields["NoNewPrivs"].strip() == "1"
     mark = "62%d" % os.getpid()
