@@ -10,7 +10,6 @@
 #include "domain/executor_client.h"
 
 #define LOSER_WAIT_MS 100
-#define KEEP_MAX_MS INT64_C(86400000)   /* what the executor takes at once; it is asked again long before */
 
 static int read_seen(const json_t *instance, struct db_seen *s, err_t **err)
 {
@@ -97,7 +96,7 @@ int sandbox_tell_keep(struct domain *d, const char *instance, int64_t ms, err_t 
 	cleanup_json json_t *i = NULL;
 	err_t *e = NULL;
 	FAULT_POINT(keepalive_before_call);
-	int rc = executor_client_instance_keep(d->executor, instance, ms < KEEP_MAX_MS ? ms : KEEP_MAX_MS, &i, &e);
+	int rc = executor_client_instance_keep(d->executor, instance, ms, &i, &e);
 	FAULT_POINT(keepalive_after_call);
 	if (rc == 0)
 		return db_sandbox_kept(d->db, instance, err);
