@@ -712,7 +712,7 @@ $$;
 -- still come: it would be the end of a one-shot Run. When he does not come the end is taken with those of open commands that nobody reports.
 CREATE FUNCTION command_waits(c sandbox_commands, p_code text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-	RETURN p_code = 'sandbox_not_found' AND c.ended_at IS NULL AND c.created_at > clock_timestamp() - interval '30 s'
+	RETURN p_code IS NOT DISTINCT FROM 'sandbox_not_found' AND c.ended_at IS NULL AND c.created_at > clock_timestamp() - interval '30 s'
 		AND EXISTS (SELECT 1 FROM runs WHERE id = c.run_id AND status = 'running' AND oneshot);
 END
 $$;

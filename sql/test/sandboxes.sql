@@ -176,6 +176,10 @@ SELECT is((pg_temp.execute(8, 605, 65)).result, 'created', 'another, whose calle
 UPDATE sandbox_commands SET created_at = created_at - interval '31 s' WHERE id = pg_temp.n(605);
 SELECT is(pg_temp.missing(605), 1::bigint, 'nobody is waited for without end');
 SELECT is(pg_temp.again(605, 606, 66), 'run_ended', 'too late');
+DELETE FROM idempotency_keys;
+SELECT is((pg_temp.execute(11, 609, 69)).result, 'created', 'one more');
+SELECT is(pg_temp.ended(609), 1::bigint, 'that ends as commands do');
+SELECT is((SELECT status FROM runs WHERE id = pg_temp.n(11)), 'completed', 'is waited for by nobody');
 SELECT is(pg_temp.run(9, 'x'), 'created', 'a Run');
 SELECT is((pg_temp.go(9, 607, 67, true)).result, 'created', 'with a command');
 UPDATE runs SET attempt = 2 WHERE id = pg_temp.n(9);

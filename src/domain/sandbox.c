@@ -103,6 +103,12 @@ static bool caught_up(struct domain *d, const struct caller *c)
 	return done > 0;
 }
 
+/* What would be another answer if all that happened were on record. */
+static bool is_late(const char *word)
+{
+	return str_eq(word, "sandbox_busy") || str_eq(word, "sandbox_not_running");
+}
+
 /* One decision; a deadlock is tried again, an operation in doubt is asked for first. */
 static int decide(struct domain *d, const struct caller *c, const struct wish *w, struct db_result **ret, err_t **err)
 {
@@ -113,7 +119,7 @@ static int decide(struct domain *d, const struct caller *c, const struct wish *w
 		while (decide_once(d, c, w, &r, &e) < 0)
 			if (!answer_again(&tries, false, &e))
 				return err_move(err, e);
-		if (i == 0 && str_eq(db_str(r, 0, 0), "sandbox_busy") && caught_up(d, c))
+		if (i == 0 && is_late(db_str(r, 0, 0)) && caught_up(d, c))
 			continue;
 		if (!str_eq(db_str(r, 0, 0), "sandbox_stale")) {
 			*ret = steal_ptr(&r);

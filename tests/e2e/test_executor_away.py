@@ -104,6 +104,7 @@ def queued_when_it_died(inst, user, frozen_engine):
     return answers[0]
 
 
+@pytest.mark.container
 def test_a_command_queued_when_it_dies_was_not_started(inst, user, queued_when_it_died):
     """The caller is told that it may run, and under which id; the record says that it did not, with a code that means: ask again."""
     answer = queued_when_it_died
@@ -140,6 +141,7 @@ def test_afterwards_all_is_settled(inst, user):
     assert user.execute("echo ok")["stdout"] == "ok\n"
 
 
+@pytest.mark.container
 def test_the_engine_is_started_again(inst, user):
     """R1.9: readiness recovers by itself."""
     old = inst.pids("podman")
