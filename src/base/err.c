@@ -208,6 +208,15 @@ int err_errno(const err_t *err)
 	return err ? err->errnum : 0;
 }
 
+err_t *err_copy(const err_t *err)
+{
+	err_t *copy = NULL;
+
+	if (err)
+		err_set(&copy, err_code(err), err_detail(err), "%s", err_message(err));
+	return copy;
+}
+
 void err_free(err_t *err)
 {
 	if (!err || err == &oom)

@@ -45,6 +45,7 @@ const char *err_message(const err_t *err);     /* the chain, for people; never N
 int err_errno(const err_t *err);               /* 0 when none */
 const char *err_code_name(enum err_code code); /* "not_found", ... */
 
+err_t *err_copy(const err_t *err);             /* of its own: code, detail, message; NULL of NULL; one of no memory when memory is out */
 void err_free(err_t *err);                     /* NULL is fine */
 /* Moves `from` into *to when to is not NULL and empty, else frees it. Returns -1. */
 int err_move(err_t **to, err_t *from);

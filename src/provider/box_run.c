@@ -2,7 +2,6 @@
 #include "provider/box.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -11,23 +10,11 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "provider/container.h"
+#include "provider/process.h"
 
 #define RECHECK_MS 1000
 #define GUARD_TRIES 3
 #define CGROUP_ROOT "/sys/fs/cgroup"
-
-static uid_t uid_of(pid_t pid)
-{
-	cleanup_free char *text = NULL;
-	char path[64];
-	unsigned uid = (unsigned)-1;
-	const char *line;
-
-	if (str_fmt(path, sizeof(path), "/proc/%d/status", (int)pid) == 0 && io_read_file(AT_FDCWD, path, 16384, &text, NULL, NULL) == 0 &&
-	    (line = strstr(text, "\nUid:")))
-		sscanf(line, "\nUid: %u", &uid);
-	return (uid_t)uid;
-}
 
 static void limit(struct box *b)
 {
@@ -95,7 +82,7 @@ static void settle_anew(struct box *b, pid_t pid, uid_t uid)
 
 void box_settle(struct box *b, pid_t pid)
 {
-	uid_t uid = uid_of(pid);
+	uid_t uid = process_uid(pid);
 	bool early = b->step == BOX_START;
 
 	if (uid == (uid_t)-1) {

@@ -75,15 +75,6 @@ int container_owe_scope(struct provider *p, const char *id, const char *scope, e
 	return owe(p, id, scope, INSTANCE_AT_IT, what, err);
 }
 
-static err_t *copy_of(const err_t *e)
-{
-	err_t *copy = NULL;
-
-	if (e)
-		err_set(&copy, err_code(e), err_detail(e), "%s", err_message(e));
-	return copy;
-}
-
 static struct box *managed(struct provider *p, const char *id, err_t **err)
 {
 	struct box *b = container_find(p, id);
@@ -102,7 +93,7 @@ int container_lookup(struct provider *p, const char *id, err_t **err)
 	if (b->want_destroy)
 		return 0;   /* its end will be told */
 	if (b->step == BOX_DOWN)
-		return owe(p, id, "", b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, copy_of(b->why), err);
+		return owe(p, id, "", b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(b->why), err);
 	if (b->step < BOX_UP)
 		return owe(p, id, "", INSTANCE_AT_IT, NULL, err);   /* what the engine says decides its next step anyway */
 	b->asked = true;
@@ -128,7 +119,7 @@ int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err)
 	if (b->step == BOX_UP && !b->want_destroy)
 		return owe(p, id, "", INSTANCE_KEPT, NULL, err);
 	if (b->step == BOX_DOWN && b->exited && !b->want_destroy)
-		return owe(p, id, "", INSTANCE_EXITED, copy_of(b->why), err);
+		return owe(p, id, "", INSTANCE_EXITED, err_copy(b->why), err);
 	err_set(&why, ERR_CONFLICT, "instance_not_ready", "the instance is not ready");
 	return owe(p, id, "", INSTANCE_KEEP_FAILED, why, err);
 }

@@ -81,15 +81,6 @@ static int owe_event(struct provider *p, const char *id, enum instance_event ev,
 	return owe(p, OWED_EVENT, id, "", ev, what, err);
 }
 
-static err_t *copy_of(const err_t *e)
-{
-	err_t *copy = NULL;
-
-	if (e)
-		err_set(&copy, err_code(e), err_detail(e), "%s", err_message(e));
-	return copy;
-}
-
 static struct sandbox *managed(struct provider *p, const char *id, err_t **err)
 {
 	struct sandbox *s = host_find(p, id);
@@ -101,7 +92,7 @@ static struct sandbox *managed(struct provider *p, const char *id, err_t **err)
 
 static int owe_down(struct provider *p, const struct sandbox *s, err_t **err)
 {
-	return owe_event(p, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, copy_of(s->why), err);
+	return owe_event(p, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(s->why), err);
 }
 
 int host_lookup(struct provider *p, const char *id, err_t **err)

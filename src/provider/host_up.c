@@ -1,7 +1,6 @@
 /* host_up.c - from a directory to an agent that answers. */
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -12,6 +11,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "provider/host.h"
+#include "provider/process.h"
 
 #define LOOK_AGAIN_MS 20
 #define LAUNCH_MS 45000        /* longer than the launcher's own steps may take together */
@@ -35,19 +35,6 @@ static void on_end(void *arg, int fd, int events)
 		sandbox_kick(s);
 	else
 		sandbox_go(s, SANDBOX_END);
-}
-
-static uid_t uid_of(pid_t pid)
-{
-	cleanup_free char *text = NULL;
-	char path[64];
-	unsigned uid = (unsigned)-1;
-	const char *line;
-
-	if (str_fmt(path, sizeof(path), "/proc/%d/status", (int)pid) == 0 && io_read_file(AT_FDCWD, path, 16384, &text, NULL, NULL) == 0 &&
-	    (line = strstr(text, "\nUid:")))
-		sscanf(line, "\nUid: %u", &uid);
-	return (uid_t)uid;
 }
 
 static void limit(struct sandbox *s)
@@ -80,7 +67,7 @@ static bool take_up(struct sandbox *s, const struct host_run *r)
 		return false;
 	s->run = *r;
 	limit(s);
-	agent_link_expect(s->agent, uid_of(r->agent.pid), r->agent.pid);
+	agent_link_expect(s->agent, process_uid(r->agent.pid), r->agent.pid);
 	return true;
 }
 

@@ -17,6 +17,7 @@ libprovider_a_SOURCES = \
 	src/provider/host_layout.c src/provider/host_layout.h \
 	src/provider/leftovers.c src/provider/leftovers.h \
 	src/provider/netguard_rules.c src/provider/netguard_rules.h \
+	src/provider/process.c src/provider/process.h \
 	src/provider/provider.c src/provider/provider_caps.c src/provider/provider.h \
 	src/provider/workspace.c src/provider/workspace.h
 

@@ -132,10 +132,25 @@ static void every_code_has_a_name(void **state)
 	assert_string_equal(err_code_name((enum err_code)(ERR_NO_MEMORY + 1)), "internal");
 }
 
+static void a_copy_is_of_its_own(void **state)
+{
+	err_t *e = NULL, *copy;
+
+	(void)state;
+	assert_null(err_copy(NULL));
+	err_set(&e, ERR_BUSY, "some_word", "it is %d", 7);
+	copy = err_copy(e);
+	err_free(e);
+	assert_int_equal(err_code(copy), ERR_BUSY);
+	assert_string_equal(err_detail(copy), "some_word");
+	assert_string_equal(err_message(copy), "it is 7");
+	err_free(copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(set_fills_all), cmocka_unit_test(detail_falls_back_to_the_code), cmocka_unit_test(sys_maps_errno),
+		cmocka_unit_test(a_copy_is_of_its_own), cmocka_unit_test(set_fills_all), cmocka_unit_test(detail_falls_back_to_the_code), cmocka_unit_test(sys_maps_errno),
 		cmocka_unit_test(wrap_prepends), cmocka_unit_test(long_texts_are_cut), cmocka_unit_test(nobody_asks),
 		cmocka_unit_test(move_hands_over_once), cmocka_unit_test(texts_are_utf8), cmocka_unit_test(every_code_has_a_name),
 	};
