@@ -38,12 +38,11 @@ static int check_supported(const struct domain *d, enum call what, err_t **err)
 	return err_set(err, ERR_CONFLICT, calls[what].unsupported, "sandboxes of the backend %s do not support that", d->backend);
 }
 
+/* The provider says so itself. */
 static bool is_away(const json_t *component)
 {
-	const char *name = "";
-	bool ok = true;
-	return json_get_str(component, "name", true, &name, NULL) == 0 && json_get_bool(component, "ok", true, &ok, NULL) == 0 && !ok &&
-		(str_eq(name, "engine") || str_eq(name, "launcher") || str_eq(name, "control_plane"));
+	bool away = false;
+	return json_get_bool(component, "away", false, &away, NULL) == 0 && away;
 }
 
 /* Nothing is begun that the provider cannot carry out now. */

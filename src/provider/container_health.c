@@ -11,8 +11,8 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/str.h"
-#include "core/json.h"
 #include "provider/container.h"
+#include "provider/fact.h"
 
 #define PROBE_AGE_MS 5000      /* an answer is good for so long; */
 #define PROBE_AWAY_MS 500      /* while something is missing, for less: a start is seen when it is done */
@@ -62,16 +62,9 @@ void container_probe_start(struct provider *p)
 	}
 }
 
-static void fact(struct buf *b, const char *name, bool ok, const char *hint)
-{
-	buf_addf(b, "%s{\"name\":\"%s\",\"ok\":%s,\"hint\":", b->len ? "," : "", name, ok ? "true" : "false");
-	json_quote(b, hint, strlen(hint));
-	buf_addc(b, '}');
-}
-
 static void fact_if(struct buf *b, const char *name, bool ok, const char *remedy)
 {
-	fact(b, name, ok, ok ? "" : remedy);
+	fact_add(b, name, ok, ok ? "" : remedy);
 }
 
 static int64_t number_in(const char *path)
@@ -111,17 +104,17 @@ static void add_limits(struct buf *b, const struct provider *p)
 	if (p->limits_seen == LIMITS_UNKNOWN)
 		fact_if(b, "limits", owned || !v1, "nominal: [container] cgroup_parent is not there for the account in every hierarchy; run contrib/up");
 	else
-		fact(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
+		fact_add(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
 }
 
 static void add_network(struct buf *b, const struct provider *p)
 {
 	if (!p->engine_config.internet)
-		fact(b, "network", true, "none, by setting");
+		fact_add(b, "network", true, "none, by setting");
 	else if (access("/dev/net/tun", R_OK | W_OK) < 0)
-		fact(b, "network", false, "the account may not use /dev/net/tun");
+		fact_add(b, "network", false, "the account may not use /dev/net/tun");
 	else if (access(p->netguard, X_OK) < 0)
-		fact(b, "network", false, "[container] netguard is not there");
+		fact_add(b, "network", false, "[container] netguard is not there");
 	else
 		fact_if(b, "network", access("/usr/sbin/nft", X_OK) == 0, "nft is not there: install nftables");
 }
@@ -134,8 +127,8 @@ char *container_health(struct provider *p)
 
 	if (!p->probe.known || clock_boot_ms() - p->probe.at_ms > age)
 		container_probe_start(p);
-	fact(&b, "engine", p->probe.engine, p->probe.known ? p->probe.engine_hint : "not asked yet");
-	fact(&b, "image", p->probe.engine && p->probe.image, p->probe.engine ? p->probe.image_hint : "not known while the engine is away");
+	fact_add_vital(&b, "engine", p->probe.engine, p->probe.known ? p->probe.engine_hint : "not asked yet");
+	fact_add(&b, "image", p->probe.engine && p->probe.image, p->probe.engine ? p->probe.image_hint : "not known while the engine is away");
 	fact_if(&b, "user_namespaces", has_userns(), "the kernel forbids user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone");
 	fact_if(&b, "subordinate_ids", has_subuids(), "the account has no line in /etc/subuid: usermod --add-subuids, --add-subgids");
 	add_limits(&b, p);

@@ -7,20 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "core/json.h"
+#include "provider/fact.h"
 #include "provider/host.h"
 
 #define PROBE_AGE_MS 30000     /* an answer is good for so long; */
 #define PROBE_AWAY_MS 500      /* while something is missing, for less: a start is seen when it is done */
 #define PROBE_MS 20000
 #define HEALTH_MAX (16u << 10)
-
-static void fact(struct buf *b, const char *name, bool ok, const char *hint)
-{
-	buf_addf(b, "%s{\"name\":\"%s\",\"ok\":%s,\"hint\":", b->len ? "," : "", name, ok ? "true" : "false");
-	json_quote(b, hint, strlen(hint));
-	buf_addc(b, '}');
-}
 
 /* Calls fn for each line "fact NAME 0|1 TEXT". */
 static void each_fact(const char *facts, void (*fn)(void *arg, const char *name, bool ok, const char *text), void *arg)
@@ -97,14 +90,14 @@ void host_probe_free(struct provider *p)
 
 static void add_fact(void *arg, const char *name, bool ok, const char *text)
 {
-	fact(arg, name, ok, text);
+	fact_add(arg, name, ok, text);
 }
 
 static void add_sandboxes(struct buf *b, const struct provider *p)
 {
 	bool ok = access(p->sandboxes, R_OK | W_OK | X_OK) == 0;
 
-	fact(b, "sandboxes", ok, ok ? "" : "[host] sandboxes is not a directory that the account may write: run contrib/up");
+	fact_add(b, "sandboxes", ok, ok ? "" : "[host] sandboxes is not a directory that the account may write: run contrib/up");
 }
 
 static void add_limits(struct buf *b, const struct provider *p)
@@ -115,16 +108,16 @@ static void add_limits(struct buf *b, const struct provider *p)
 		access(path, W_OK) == 0;
 
 	if (p->limits_seen == LIMITS_UNKNOWN)
-		fact(b, "limits", owned, owned ? "" : "nominal: [container] cgroup_parent is not there for the account in every hierarchy; run contrib/up");
+		fact_add(b, "limits", owned, owned ? "" : "nominal: [container] cgroup_parent is not there for the account in every hierarchy; run contrib/up");
 	else
-		fact(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
+		fact_add(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
 }
 
 static void add_agent(struct buf *b, const struct provider *p)
 {
 	bool ok = access(config_str(p->config, "container.agent"), X_OK) == 0;
 
-	fact(b, "agent", ok, ok ? "" : "[container] agent is not there");
+	fact_add(b, "agent", ok, ok ? "" : "[container] agent is not there");
 }
 
 char *host_health(struct provider *p)
@@ -136,7 +129,7 @@ char *host_health(struct provider *p)
 		each_fact(p->facts, count_missing, &missing);
 	if (clock_boot_ms() - p->probed_ms > (missing ? PROBE_AWAY_MS : PROBE_AGE_MS))
 		host_probe_begin(p);
-	fact(&b, "launcher", p->launcher_there, p->launcher_there || p->launcher_hint[0] ? p->launcher_hint : "not asked yet");
+	fact_add_vital(&b, "launcher", p->launcher_there, p->launcher_there || p->launcher_hint[0] ? p->launcher_hint : "not asked yet");
 	if (p->facts)
 		each_fact(p->facts, add_fact, &b);
 	add_sandboxes(&b, p);

@@ -10,6 +10,7 @@ libprovider_a_SOURCES = \
 	src/provider/engine_http.c src/provider/engine_http.h src/provider/engine_rest.c src/provider/engine_rest.h \
 	src/provider/engine_spec.c src/provider/engine_spec.h \
 	src/provider/exec.h src/provider/exec_groups.c src/provider/exec_groups.h \
+	src/provider/fact.c src/provider/fact.h \
 	src/provider/guard.c src/provider/guard.h \
 	src/provider/host.c src/provider/host_agent.c src/provider/host_ask.c src/provider/host_end.c src/provider/host_health.c \
 	src/provider/host_sandbox.c src/provider/host_scope.c src/provider/host_up.c src/provider/host.h \

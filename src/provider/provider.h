@@ -129,7 +129,8 @@ struct provider_ops {
 	/* True when the kernel holds the instance to its memory and process limits; known once it was ready. */
 	bool (*enforced)(struct provider *p, const char *instance_id);
 
-	/* Readiness (R1.9): appends {"name","ok","hint"} facts as JSON objects separated by commas to *ret (malloc'ed); cheap, from cached probes. */
+	/* Readiness (R1.9): facts, JSON objects {"name","ok","hint"} separated by commas (malloc'ed); cheap, from cached probes. One of what the provider can do
+	 * nothing without (engine, control plane) has besides "away": true while it is not ok: nothing new is asked of the provider then. */
 	char *(*health)(struct provider *p);
 };
 

@@ -14,6 +14,7 @@ It remembers everything in STATE (JSON, rewritten at each change), so that it ca
                   {"slow_ready": n} the next n instances are `creating` until the test says otherwise
                   {"stuck": true}  destructions fail for good: `destroying`, stuck
                   {"forget": true} the journal of every acknowledged command is dropped
+                  {"parts": […]}   the components of the health answer
     POST /control/end {"id"|"any": …, "code": n, "stdout": "…"}   a running command ends; with "timeout": true by its own timer
     POST /control/instance {"id"|"any": …, "state": "lost"|"failed"|"ready"|"paused"|"missing", "running_ms": n}   missing: it has never heard of it
     GET  /control/state            {instances, commands, starts: {cid: n}, violations: […]}
@@ -45,6 +46,7 @@ class Model:
         self.path = path
         self.changed = threading.Condition()
         self.faults = dict.fromkeys(("lose", "refuse", "busy", "late_ms", "deaf", "slow_gone", "slow_ready", "stuck"), 0)
+        self.parts = []
         self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
@@ -287,7 +289,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def route(self, m, verb, p, q, body):
         if p == ["health"]:
-            return 200, {"status": "ok", "components": []}
+            return 200, {"status": "ok" if all(c["ok"] for c in m.parts) else "degraded", "components": m.parts}
         if p == ["reports", "ack"]:
             m.ack(body["keys"])
             return 204, None
@@ -366,6 +368,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             if body.pop("forget", False):
                 m.forget()
+            m.parts = body.pop("parts", m.parts)
             m.faults.update(body)
         return self.answer(200, {})
 

@@ -2,7 +2,7 @@
  *
  * PADDOCK_SCRIPTED_BREAK, one rule of the contract each: double_create, starts_twice, event_in_call, kills_other, forgets_scope, leaves_background,
  * pauses_busy, pauses_without, loses_output, wrong_status, dirty_files, shares_across, gone_too_early, remakes, refuses_unknown, forgets_ends, repeats_acked,
- * keeps_silent, signals_all, forgets_ended_scopes, sweeps_all, half_files. */
+ * keeps_silent, signals_all, forgets_ended_scopes, sweeps_all, half_files, away_in_vain. */
 #include "scripted_provider.h"
 
 #include <fcntl.h>
@@ -325,7 +325,8 @@ static char *ops_health(struct provider *p)
 
 	rules_read(&p->rules, p->world);
 	r = rules_match(&p->rules, p->world, "health", "", "");
-	return str_dup(r ? "{\"name\":\"engine\",\"ok\":false,\"hint\":\"the control plane is away\"}" : "{\"name\":\"engine\",\"ok\":true,\"hint\":\"\"}");
+	return str_dupf("{\"name\":\"scripted\",\"ok\":%s,\"hint\":\"%s\",\"away\":%s}", r ? "false" : "true", r ? "the control plane is away" : "",
+		r || scripted_breaks(p, "away_in_vain") ? "true" : "false");
 }
 
 /* --- open and close --- */

@@ -544,7 +544,7 @@ static int ops_exec_kill(struct provider *p, const char *id, const struct exec_r
 static char *ops_health(struct provider *p)
 {
 	(void)p;
-	return str_dup("{\"name\":\"unshare\",\"ok\":true,\"hint\":\"\"}");
+	return str_dup("{\"name\":\"unshare\",\"ok\":true,\"hint\":\"\",\"away\":false}");
 }
 
 static const struct provider_ops unshare_ops = {

@@ -251,6 +251,38 @@ static void test_forgotten(void **state)
 	assert_no_violation();
 }
 
+static void assert_refused(const char *code)
+{
+	json_t *o = NULL, *blockers = NULL;
+	assert_fails(sandbox_rebuild(D, C, &o, &blockers, err), code);
+	assert_fails(sandbox_pause(D, C, &o, &blockers, err), code);
+	assert_fails(sandbox_release(D, C, &o, &blockers, err), code);
+}
+
+/* The provider alone says that it is away; no name of a part means it, and no part that is merely not well. */
+static void test_provider_away(void **state)
+{
+	(void)state;
+	json_t *o = NULL, *blockers = NULL;
+	struct made a = make_run("away", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	finish_run(&a);
+	settle();
+	char *was = stand_sql(&st, "SELECT state || ' ' || generation || ' ' || lock_version FROM user_sandboxes");
+	stand_control(&st, "", "{\"parts\": [{\"name\": \"network\", \"ok\": true, \"hint\": \"\"}, {\"name\": \"whatever\", \"ok\": false, \"hint\": \"\", \"away\": true}]}");
+	assert_refused("control_plane_unavailable");
+	assert_sql("SELECT state || ' ' || generation || ' ' || lock_version FROM user_sandboxes", was);
+	free(was);
+	stand_control(&st, "", "{\"parts\": [{\"name\": \"engine\", \"ok\": false, \"hint\": \"\"}, {\"name\": \"launcher\", \"ok\": true, \"hint\": \"\", \"away\": false}]}");
+	assert_ok(sandbox_pause(D, C, &o, &blockers, err));
+	json_object_put(o);
+	settle();
+	assert_sql("SELECT state FROM user_sandboxes", "paused");
+	stand_control(&st, "", "{\"parts\": []}");
+	assert_no_violation();
+}
+
 /* What cannot be destroyed is put aside and shown; an instance without a row is put aside, not destroyed. */
 static void test_quarantine(void **state)
 {
@@ -335,6 +367,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_provider_away),
 		cmocka_unit_test(test_quarantine), cmocka_unit_test(test_contradiction),
 	};
 

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/json.h"
 #include "provider_careful.h"
 #include "provider_words.h"
 #include "scripted_provider.h"
@@ -40,11 +41,33 @@ static int tear_down(void **state)
 static void capabilities_are_those_of_its_name(void **state)
 {
 	struct bench *b = *state;
-	cleanup_free char *health = b->ops->health(b->p);
 
 	assert_int_equal(b->ops->caps, provider_caps(b->ops->name));
-	assert_non_null(health);
-	assert_int_equal(health[0], '{');
+}
+
+/* Name, state and hint of each; at least one says whether the provider is away, and only one that is not well says that it is. */
+static void facts_of_its_health(void **state)
+{
+	struct bench *b = *state;
+	cleanup_free char *health = b->ops->health(b->p);
+	cleanup_free char *list = health ? str_dupf("[%s]", health) : NULL;
+	cleanup_json json_t *facts = list ? json_parse(list, strlen(list), 1u << 20, 8, NULL) : NULL;
+	unsigned vital = 0;
+
+	assert_non_null(facts);
+	for (size_t i = 0; i < json_object_array_length(facts); i++) {
+		const json_t *f = json_object_array_get_idx(facts, i);
+		const char *name = NULL, *hint = NULL;
+		bool ok = false, away = false;
+
+		assert_int_equal(json_get_str(f, "name", true, &name, NULL), 0);
+		assert_int_equal(json_get_str(f, "hint", true, &hint, NULL), 0);
+		assert_int_equal(json_get_bool(f, "ok", true, &ok, NULL), 0);
+		assert_int_equal(json_get_bool(f, "away", false, &away, NULL), 0);
+		vital += json_has(f, "away");
+		assert_false(ok && away);
+	}
+	assert_true(vital > 0);
 }
 
 static void made_once_and_removed(void **state)
@@ -461,7 +484,7 @@ static void keeps(void **state)
 /* --- which tests, with whom --- */
 
 static const struct CMUnitTest all_of_them[] = {
-	cmocka_unit_test(capabilities_are_those_of_its_name), cmocka_unit_test(made_once_and_removed), cmocka_unit_test(a_second_make_makes_no_second),
+	cmocka_unit_test(capabilities_are_those_of_its_name), cmocka_unit_test(facts_of_its_health), cmocka_unit_test(made_once_and_removed), cmocka_unit_test(a_second_make_makes_no_second),
 	cmocka_unit_test(bad_workspaces_are_refused), cmocka_unit_test(never_seen_is_absent), cmocka_unit_test(removed_while_it_is_made),
 	cmocka_unit_test(removed_with_all_that_runs), cmocka_unit_test(lookup_says_what_is), cmocka_unit_test(taken_up_again_while_it_runs),
 	cmocka_unit_test(ends_wait_for_their_acknowledgement), cmocka_unit_test(what_is_no_more_is_not_made_anew), cmocka_unit_test(half_made_is_finished),
