@@ -21,7 +21,6 @@ static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:10
 static const char group[] = "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n";
 static const char hosts[] = "127.0.0.1\tlocalhost\n127.0.1.1\tsandbox\n";
 static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files dns\n";
-static const char resolv[] = "nameserver 10.0.2.3\n";
 
 /* What programs of /usr look for in /etc; nothing of it is particular to this machine. */
 static const char *const etc[] = { "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
@@ -96,7 +95,7 @@ static void add_system(struct buf *b, const struct host_inside *in)
 	add_file(b, "/etc/group", group);
 	add_file(b, "/etc/hosts", hosts);
 	add_file(b, "/etc/nsswitch.conf", nsswitch);
-	add_file(b, "/etc/resolv.conf", in->internet ? resolv : "");
+	add_file(b, "/etc/resolv.conf", in->resolver);
 	add(b, "--proc", "/proc", "--dev", "/dev", NULL);
 	add_tmpfs(b, "/dev/shm", "1777", in->shm_bytes);
 	add_tmpfs(b, "/tmp", "1777", in->tmp_bytes);

@@ -20,6 +20,7 @@ struct host_inside {
 	const char *token;
 	const char *const *hidden;       /* plainly: directories of ours that are covered; NULL-terminated */
 	bool internet;
+	const char *resolver;            /* under bubblewrap: the text of /etc/resolv.conf */
 	int64_t tmp_bytes, shm_bytes, nofile;
 	int info_fd, go_fd;              /* inherited */
 };

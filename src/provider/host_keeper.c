@@ -29,6 +29,7 @@
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define INFO_MAX 1024
 #define WORDS_MAX 400
+#define RESOLVER_MAX (64u << 10)
 
 static bool is_shared(const struct config *c)
 {
@@ -58,22 +59,33 @@ static void only_these(int a, int b, int c)
 	close_range((unsigned)last + 1, ~0U, 0);
 }
 
+/* Whoever is in the host's own network asks its name servers, as they are at the start. The file may be a link to where the sandbox does not reach. */
+static char *resolver(const struct config *c)
+{
+	char *text = NULL;
+
+	if (is_shared(c))
+		return io_read_file(AT_FDCWD, "/etc/resolv.conf", RESOLVER_MAX, &text, NULL, NULL) < 0 ? str_dup("") : text;
+	return str_dup(str_eq(config_str(c, "host.network"), "internet") ? HOST_NET_RESOLVER : "");
+}
+
 static _Noreturn void enter(const struct host_keeper *k, pid_t keeper, int talk_fd, int info_fd, int go_fd)
 {
 	const struct config *c = k->config;
 	char dir[PATH_MAX], workspace[PATH_MAX], control[PATH_MAX], launcher[PATH_MAX];
 	cleanup_free char *bwrap = host_bwrap_find(config_str(c, "host.bwrap"));
+	cleanup_free char *names = resolver(c);
 	const char *const hidden[] = { config_str(c, "paths.workspaces"), config_str(c, "host.sandboxes"), config_str(c, "paths.state"),
 		config_str(c, "container.agent_dir"), control, launcher, NULL };
 	struct host_inside in = { .bwrap = bwrap, .agent = config_str(c, "container.agent"), .agent_dir = config_str(c, "container.agent_dir"), .instance = k->id,
 		.dir = dir, .workspace = workspace, .token = k->token, .hidden = hidden, .internet = str_eq(config_str(c, "host.network"), "internet"),
-		.tmp_bytes = config_int(c, "host.tmp_bytes"), .shm_bytes = config_int(c, "host.shm_bytes"), .nofile = config_int(c, "host.nofile"),
+		.resolver = names, .tmp_bytes = config_int(c, "host.tmp_bytes"), .shm_bytes = config_int(c, "host.shm_bytes"), .nofile = config_int(c, "host.nofile"),
 		.info_fd = info_fd, .go_fd = go_fd };
 
-	if (str_fmt(dir, sizeof(dir), "%s/%s", config_str(c, "host.sandboxes"), k->id) < 0 ||
+	if (!names || str_fmt(dir, sizeof(dir), "%s/%s", config_str(c, "host.sandboxes"), k->id) < 0 ||
 	    str_fmt(workspace, sizeof(workspace), "%s/%s/files", config_str(c, "paths.workspaces"), k->workspace) < 0 ||
 	    str_copy(control, sizeof(control), config_str(c, "executor.socket")) < 0 || str_copy(launcher, sizeof(launcher), config_str(c, "host.launcher_socket")) < 0)
-		host_inside_fail("path");
+		host_inside_fail("set-up");
 	*strrchr(control, '/') = '\0';
 	*strrchr(launcher, '/') = '\0';   /* who is `user` in a sandbox is our account to the launcher */
 	(void)setsid();

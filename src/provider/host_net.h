@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 
+#define HOST_NET_RESOLVER "nameserver 10.0.2.3\n"   /* slirp4netns' own, as the text of a resolv.conf */
+
 struct host_net {
 	pid_t slirp;             /* 0: none */
 	int hold_fd;             /* slirp4netns ends when it is closed, also by our death; -1: none */

@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/str.h"
 #include "provider/host_inside.h"
+#include "provider/host_net.h"
 
 #define KEPT (1u << CAP_CHOWN | 1u << CAP_KILL | 1u << CAP_SETGID | 1u << CAP_SETUID | 1u << CAP_SETPCAP)
 
@@ -61,7 +62,7 @@ static void host_read_only(void)
 /* The host's own is out of reach. */
 static void name_server(void)
 {
-	static const char path[] = "/home/.paddock/resolv.conf", text[] = "nameserver 10.0.2.3\n";
+	static const char path[] = "/home/.paddock/resolv.conf", text[] = HOST_NET_RESOLVER;
 	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 
 	if (fd < 0 || io_write_full(fd, text, sizeof(text) - 1) < 0)

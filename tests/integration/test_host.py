@@ -1,13 +1,18 @@
 """The provider host with real namespaces, real bubblewrap where it is installed, and the real agent: what a sandbox is, what it cannot reach, what outlives
 whom, and that nothing of it stays."""
 
+import ctypes
+import fcntl
 import http.client
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -253,6 +258,53 @@ def test_internet_keeps_the_host_out(own):
     finally:
         listener.kill()
         listener.wait()
+
+
+def answer_names(pid, ready):
+    """Knows one name, at 127.0.0.53 of the network of that process, until that is told to be enough."""
+    with open("/proc/%d/ns/net" % pid, "rb") as net:
+        assert ctypes.CDLL(None, use_errno=True).setns(net.fileno(), 0) == 0   # this thread alone
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))   # SIOCSIFFLAGS: up
+        s.bind(("127.0.0.53", 53))
+        ready.set()
+        while True:
+            query, peer = s.recvfrom(512)
+            if query == b"enough":
+                return
+            asked, known = query[12:query.index(b"\0", 12) + 5], query[12:].startswith(b"\5known\4test\0\0\1")
+            answer = b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4" + socket.inet_aton("192.0.2.7") if known else b""
+            s.sendto(query[:2] + b"\x81\x80\0\1\0" + bytes([known]) + b"\0\0\0\0" + asked + answer, peer)
+
+
+@needs_bwrap
+@pytest.mark.parametrize("form", ["file", "link", "absent"])
+def test_a_shared_network_resolves_names_as_the_host_does(form):
+    """The launcher is in a network, an /etc and a /run of the test's: names come from there, and nothing else of it is in the sandbox."""
+    x, iid = host_lab.Lab(BUILD, network="shared"), new()
+    text = "# planted\nnameserver 127.0.0.53\noptions timeout:2 attempts:2\n"
+    try:
+        os.mkdir(x.root + "/etc")
+        for name in ("alternatives", "ld.so.cache", "nsswitch.conf", "passwd", "group", "subuid", "subgid", "ssl"):
+            if os.path.exists("/etc/" + name):
+                subprocess.run(["cp", "-a", "/etc/" + name, x.root + "/etc/"], check=True)
+        if form == "link":
+            os.symlink("../run/systemd/resolve/stub-resolv.conf", x.root + "/etc/resolv.conf")
+        with open(x.root + ("/etc/resolv.conf" if form == "file" else "/stub"), "w", encoding="utf-8") as f:
+            f.write(text)
+        x.around = ("unshare", "--mount", "--net", "sh", "-ec", 'mount --bind "$0/etc" /etc; mount -t tmpfs -o mode=755 tmpfs /run; mkdir -p /run/systemd/resolve; '
+                    'touch /run/other; ! [ -e "$0/stub" ] || cp "$0/stub" /run/systemd/resolve/stub-resolv.conf; exec "$@"', x.root)
+        x.start()
+        assert x.out(iid, "cat /etc/resolv.conf") == ("" if form == "absent" else text)
+        assert x.out(iid, "stat -c '%F %a' /etc/resolv.conf; ls -A /run").splitlines() == ["regular empty file 444" if form == "absent" else "regular file 444"]
+        assert x.run(iid, "echo x >> /etc/resolv.conf")["exit_code"] != 0 and x.run(iid, "rm -f /etc/resolv.conf")["exit_code"] != 0
+        if form != "absent":
+            ready = threading.Event()
+            threading.Thread(target=answer_names, args=(x.launcher.pid, ready), daemon=True).start()
+            assert ready.wait(10)
+            assert x.out(iid, "getent hosts known.test; echo -n enough > /dev/udp/127.0.0.53/53").split()[0] == "192.0.2.7"
+    finally:
+        x.close()
 
 
 # --- who outlives whom ---

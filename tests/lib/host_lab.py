@@ -127,6 +127,7 @@ class Lab:
         self.sock, self.log = self.root + "/run/e.sock", self.root + "/log"
         self.fault = self.root + "/fault"
         self.process = self.launcher = None
+        self.around = ()   # a command that runs the launcher in a surrounding of its own
         self.write(**host)
 
     def write(self, **host):
@@ -150,15 +151,15 @@ class Lab:
         os.chmod(self.fault + ".new", 0o644)
         os.rename(self.fault + ".new", self.fault)
 
-    def spawn(self, program, *drop):
+    def spawn(self, program, *drop, around=()):
         with open(self.log, "ab") as out:
-            return subprocess.Popen(["setpriv", "--reuid", str(self.account.pw_uid), "--regid", str(self.account.pw_gid), "--clear-groups", *drop,
+            return subprocess.Popen([*around, "setpriv", "--reuid", str(self.account.pw_uid), "--regid", str(self.account.pw_gid), "--clear-groups", *drop,
                                      self.root + "/bin/" + program, "--config", self.root + "/paddock.ini"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
                                     start_new_session=True, preexec_fn=join_keyring,
                                     env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
 
     def start_launcher(self):
-        self.launcher = self.spawn("paddock-launcher")
+        self.launcher = self.spawn("paddock-launcher", around=self.around)
         wait_for("the launcher listens", lambda: os.path.exists(self.root + "/engine/launcher.sock"))
 
     def start(self):
