@@ -63,7 +63,7 @@ static int ask_agent(struct box *b, struct scope *s, err_t **err)
 	if (agent_link_scope_end(b->agent, s->id, &why) == 0 || err_code(why) != ERR_REFUSED)
 		return 0;   /* not connected: asked when it is ready */
 	s->asked = false;
-	return container_owe_scope(b->p, b->id, s->id, steal_ptr(&why), err);
+	return owed_scope(b->p->owed, b->id, s->id, steal_ptr(&why), err);
 }
 
 int box_scope_end(struct box *b, const char *scope, err_t **err)
@@ -74,10 +74,10 @@ int box_scope_end(struct box *b, const char *scope, err_t **err)
 	if (!s)
 		return -1;
 	if (has_no_process(b))
-		return container_owe_scope(b->p, b->id, scope, NULL, err);
+		return owed_scope(b->p->owed, b->id, scope, NULL, err);
 	if (b->step == BOX_DOWN) {
 		err_set(&why, ERR_UNKNOWN, "instance_failed", "the container may still run; it has to be destroyed");
-		return container_owe_scope(b->p, b->id, scope, why, err);
+		return owed_scope(b->p->owed, b->id, scope, why, err);
 	}
 	s->asked = true;
 	return b->want_destroy ? 0 : ask_agent(b, s, err);

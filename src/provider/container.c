@@ -52,13 +52,16 @@ static void container_close(struct provider *p)
 		box_free(list_entry(i, struct box, link_node));
 	if (p->workspaces_fd >= 0)
 		close(p->workspaces_fd);
-	container_ask_free(p);
+	owed_free(p->owed);
 	free(p);
 }
 
 static int start_up(struct provider *p, err_t **err)
 {
 	read_config(p);
+	p->owed = owed_new(p->loop, p->events, p->arg, err);
+	if (!p->owed)
+		return -1;
 	p->ops = engine_find(config_str(p->config, "container.engine"), err);
 	if (!p->ops)
 		return -1;
@@ -88,7 +91,6 @@ static struct provider *container_open(struct loop *l, const struct config *c, c
 	p->arg = arg;
 	p->workspaces_fd = -1;
 	list_init(&p->boxes);
-	container_ask_init(p);
 	if (start_up(p, err) < 0) {
 		container_close(p);
 		return NULL;

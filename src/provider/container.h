@@ -4,6 +4,7 @@
 
 #include "core/crypto.h"
 #include "provider/box.h"
+#include "provider/owed.h"
 
 struct container_probe {
 	bool known, engine, image, out;     /* out: a probe is on its way */
@@ -31,8 +32,7 @@ struct provider {
 	struct container_probe probe;
 	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
 	char limits_hint[256];
-	struct list owed;                   /* answers that are known already: told from the loop */
-	struct loop_timer *owed_timer;
+	struct owed *owed;
 };
 
 struct box *container_find(struct provider *p, const char *id);
@@ -41,14 +41,10 @@ void container_tell(struct box *b, enum instance_event ev, const err_t *err);
 void container_token_hash(const char *token, char dst[ENGINE_HASH_SIZE]);
 
 /* What is asked of one instance, or of all (container_ask.c). */
-void container_ask_init(struct provider *p);
-void container_ask_free(struct provider *p);
 int container_lookup(struct provider *p, const char *id, err_t **err);
 int container_pause(struct provider *p, const char *id, err_t **err);   /* also wake */
 int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err);
 int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err);
-/* Tells from the loop that the scope ended, or why that is not known (taken over). */
-int container_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err);
 int container_list(struct provider *p, err_t **err);
 
 void container_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);

@@ -1,4 +1,4 @@
-/* container_ask.c - what is asked of instances that exist. What is known already is told from the loop, for no call answers from within itself. */
+/* container_ask.c - what is asked of instances that exist. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -6,74 +6,6 @@
 #include "base/str.h"
 #include "core/id.h"
 #include "provider/container.h"
-
-struct owed {
-	struct list node;
-	char id[ENGINE_INSTANCE_SIZE];
-	char scope[ENGINE_INSTANCE_SIZE];   /* "": an event of the instance */
-	enum instance_event ev;
-	err_t *err;
-};
-
-static void owed_free(struct owed *o)
-{
-	list_del(&o->node);
-	err_free(o->err);
-	free(o);
-}
-
-static void tell_owed(void *arg)
-{
-	struct provider *p = arg;
-	struct owed *o = list_entry(p->owed.next, struct owed, node);
-
-	list_del(&o->node);
-	list_init(&o->node);
-	if (!list_empty(&p->owed))
-		loop_timer_set(p->owed_timer, 0);
-	/* whoever is told may ask again, which owes anew */
-	if (o->scope[0])
-		p->events->scope_ended(p->arg, o->id, o->scope, o->err);
-	else
-		p->events->instance(p->arg, o->id, o->ev, o->err);
-	owed_free(o);
-}
-
-void container_ask_init(struct provider *p)
-{
-	list_init(&p->owed);
-}
-
-void container_ask_free(struct provider *p)
-{
-	list_for_each_safe(i, following, &p->owed)
-		owed_free(list_entry(i, struct owed, node));
-	loop_timer_free(p->owed_timer);
-}
-
-/* Takes over what. */
-static int owe(struct provider *p, const char *id, const char *scope, enum instance_event ev, err_t *what, err_t **err)
-{
-	struct owed *o = calloc(1, sizeof(*o));
-
-	if (!p->owed_timer)
-		p->owed_timer = loop_timer_new(p->loop, tell_owed, p);
-	if (!o || !p->owed_timer || str_copy(o->id, sizeof(o->id), id) < 0 || str_copy(o->scope, sizeof(o->scope), scope) < 0) {
-		free(o);
-		err_free(what);
-		return err_set(err, ERR_NO_MEMORY, NULL, "answer");
-	}
-	o->ev = ev;
-	o->err = what;
-	list_add_tail(&p->owed, &o->node);
-	loop_timer_set(p->owed_timer, 0);
-	return 0;
-}
-
-int container_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err)
-{
-	return owe(p, id, scope, INSTANCE_AT_IT, what, err);
-}
 
 static struct box *managed(struct provider *p, const char *id, err_t **err)
 {
@@ -93,9 +25,9 @@ int container_lookup(struct provider *p, const char *id, err_t **err)
 	if (b->want_destroy)
 		return 0;   /* its end will be told */
 	if (b->step == BOX_DOWN)
-		return owe(p, id, "", b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(b->why), err);
+		return owed_event(p->owed, id, b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(b->why), err);
 	if (b->step < BOX_UP)
-		return owe(p, id, "", INSTANCE_AT_IT, NULL, err);   /* what the engine says decides its next step anyway */
+		return owed_event(p->owed, id, INSTANCE_AT_IT, NULL, err);   /* what the engine says decides its next step anyway */
 	b->asked = true;
 	box_kick(b);
 	return 0;
@@ -117,18 +49,18 @@ int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err)
 	if (!b)
 		return -1;
 	if (b->step == BOX_UP && !b->want_destroy)
-		return owe(p, id, "", INSTANCE_KEPT, NULL, err);
+		return owed_event(p->owed, id, INSTANCE_KEPT, NULL, err);
 	if (b->step == BOX_DOWN && b->exited && !b->want_destroy)
-		return owe(p, id, "", INSTANCE_EXITED, err_copy(b->why), err);
+		return owed_event(p->owed, id, INSTANCE_EXITED, err_copy(b->why), err);
 	err_set(&why, ERR_CONFLICT, "instance_not_ready", "the instance is not ready");
-	return owe(p, id, "", INSTANCE_KEEP_FAILED, why, err);
+	return owed_event(p->owed, id, INSTANCE_KEEP_FAILED, why, err);
 }
 
 int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
 {
 	struct box *b = container_find(p, id);
 
-	return b ? box_scope_end(b, scope, err) : container_owe_scope(p, id, scope, NULL, err);
+	return b ? box_scope_end(b, scope, err) : owed_scope(p->owed, id, scope, NULL, err);
 }
 
 /* --- all of them --- */

@@ -30,7 +30,7 @@ static void host_close(struct provider *p)
 	host_probe_free(p);
 	list_for_each_safe(i, following, &p->sandboxes_list)
 		sandbox_free(list_entry(i, struct sandbox, link_node));
-	host_ask_free(p);
+	owed_free(p->owed);
 	if (p->root_fd >= 0)
 		close(p->root_fd);
 	if (p->workspaces_fd >= 0)
@@ -58,6 +58,9 @@ static void warn(const struct config *c)
 static int start_up(struct provider *p, err_t **err)
 {
 	read_config(p);
+	p->owed = owed_new(p->loop, p->events, p->arg, err);
+	if (!p->owed)
+		return -1;
 	p->workspaces_fd = open_dir(config_str(p->config, "paths.workspaces"), "[paths] workspaces", err);
 	if (p->workspaces_fd < 0)
 		return -1;
@@ -83,7 +86,6 @@ static struct provider *host_open(struct loop *l, const struct config *c, const 
 	p->arg = arg;
 	p->root_fd = p->workspaces_fd = -1;
 	list_init(&p->sandboxes_list);
-	list_init(&p->owed);
 	if (start_up(p, err) < 0) {
 		host_close(p);
 		return NULL;

@@ -8,6 +8,7 @@
 #include "provider/cgroup.h"
 #include "provider/host_call.h"
 #include "provider/host_layout.h"
+#include "provider/owed.h"
 #include "provider/provider.h"
 #include "provider/workspace.h"
 
@@ -66,8 +67,7 @@ struct provider {
 	struct cgroup_limits limits;
 	struct agent_link_limits agent_limits;
 	struct list sandboxes_list;
-	struct list owed;                /* answers that are known already: told from the loop */
-	struct loop_timer *owed_timer;
+	struct owed *owed;
 	struct host_call *probe;         /* out, or NULL */
 	int64_t probed_ms;
 	char *facts;                     /* of the last probe; NULL: none yet */
@@ -120,9 +120,6 @@ void sandbox_scopes_over(struct sandbox *s, const err_t *why);   /* answers all 
 void sandbox_scopes_free(struct sandbox *s);
 
 /* host_ask.c */
-void host_ask_free(struct provider *p);
-/* Tells the end of a scope from the loop. Takes over what. */
-int host_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err);
 int host_lookup(struct provider *p, const char *id, err_t **err);
 int host_pause(struct provider *p, const char *id, err_t **err);
 int host_wake(struct provider *p, const char *id, err_t **err);

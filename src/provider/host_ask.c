@@ -1,4 +1,4 @@
-/* host_ask.c - what is asked of sandboxes that exist. What is known already is told from the loop, for no call answers from within itself. */
+/* host_ask.c - what is asked of sandboxes that exist. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,76 +11,6 @@
 
 #define LISTED_MAX 65536
 
-enum owed_kind { OWED_EVENT, OWED_SCOPE, OWED_LIST };
-
-struct owed {
-	struct list node;
-	enum owed_kind kind;
-	char id[ID_SIZE];
-	char scope[ID_SIZE];
-	enum instance_event ev;
-	err_t *err;
-};
-
-static void owed_free(struct owed *o)
-{
-	list_del(&o->node);
-	err_free(o->err);
-	free(o);
-}
-
-static void tell_list(struct provider *p);
-
-static void tell_owed(void *arg)
-{
-	struct provider *p = arg;
-	struct owed *o = list_entry(p->owed.next, struct owed, node);
-
-	list_del(&o->node);
-	if (!list_empty(&p->owed))
-		loop_timer_set(p->owed_timer, 0);
-	/* whoever is told may ask again, which owes anew */
-	if (o->kind == OWED_SCOPE)
-		p->events->scope_ended(p->arg, o->id, o->scope, o->err);
-	else if (o->kind == OWED_LIST)
-		tell_list(p);
-	else
-		p->events->instance(p->arg, o->id, o->ev, o->err);
-	owed_free(o);
-}
-
-void host_ask_free(struct provider *p)
-{
-	list_for_each_safe(i, following, &p->owed)
-		owed_free(list_entry(i, struct owed, node));
-	loop_timer_free(p->owed_timer);
-}
-
-/* Takes over what. */
-static int owe(struct provider *p, enum owed_kind kind, const char *id, const char *scope, enum instance_event ev, err_t *what, err_t **err)
-{
-	struct owed *o = calloc(1, sizeof(*o));
-
-	if (!p->owed_timer)
-		p->owed_timer = loop_timer_new(p->loop, tell_owed, p);
-	if (!o || !p->owed_timer || str_copy(o->id, sizeof(o->id), id) < 0 || str_copy(o->scope, sizeof(o->scope), scope) < 0) {
-		free(o);
-		err_free(what);
-		return err_set(err, ERR_NO_MEMORY, NULL, "answer");
-	}
-	o->kind = kind;
-	o->ev = ev;
-	o->err = what;
-	list_add_tail(&p->owed, &o->node);
-	loop_timer_set(p->owed_timer, 0);
-	return 0;
-}
-
-static int owe_event(struct provider *p, const char *id, enum instance_event ev, err_t *what, err_t **err)
-{
-	return owe(p, OWED_EVENT, id, "", ev, what, err);
-}
-
 static struct sandbox *managed(struct provider *p, const char *id, err_t **err)
 {
 	struct sandbox *s = host_find(p, id);
@@ -92,7 +22,7 @@ static struct sandbox *managed(struct provider *p, const char *id, err_t **err)
 
 static int owe_down(struct provider *p, const struct sandbox *s, err_t **err)
 {
-	return owe_event(p, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(s->why), err);
+	return owed_event(p->owed, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(s->why), err);
 }
 
 int host_lookup(struct provider *p, const char *id, err_t **err)
@@ -106,7 +36,7 @@ int host_lookup(struct provider *p, const char *id, err_t **err)
 	if (s->step == SANDBOX_DOWN)
 		return owe_down(p, s, err);
 	if (s->step != SANDBOX_UP && s->step != SANDBOX_PAUSED)
-		return owe_event(p, id, INSTANCE_AT_IT, NULL, err);   /* it is being looked at anyway */
+		return owed_event(p->owed, id, INSTANCE_AT_IT, NULL, err);   /* it is being looked at anyway */
 	s->asked = true;
 	sandbox_kick(s);
 	return 0;
@@ -123,7 +53,7 @@ int host_pause(struct provider *p, const char *id, err_t **err)
 	if (s->want_pause)
 		return 0;
 	if (s->step == SANDBOX_PAUSED)
-		return owe_event(p, id, INSTANCE_PAUSED, NULL, err);
+		return owed_event(p->owed, id, INSTANCE_PAUSED, NULL, err);
 	if (sandbox_is_busy(s))
 		return err_set(err, ERR_BUSY, "instance_busy", "commands run in the sandbox");
 	sandbox_pause(s);
@@ -163,23 +93,18 @@ int host_keep_alive(struct provider *p, const char *id, int64_t ms, err_t **err)
 	if (!s)
 		return -1;
 	if (s->step == SANDBOX_UP && !s->want_destroy && !s->want_pause)
-		return owe_event(p, id, INSTANCE_KEPT, NULL, err);
+		return owed_event(p->owed, id, INSTANCE_KEPT, NULL, err);
 	if (s->step == SANDBOX_DOWN && s->exited && !s->want_destroy)
 		return owe_down(p, s, err);
 	err_set(&why, ERR_CONFLICT, "instance_not_ready", "the sandbox is not ready");
-	return owe_event(p, id, INSTANCE_KEEP_FAILED, why, err);
-}
-
-int host_owe_scope(struct provider *p, const char *id, const char *scope, err_t *what, err_t **err)
-{
-	return owe(p, OWED_SCOPE, id, scope, INSTANCE_AT_IT, what, err);
+	return owed_event(p->owed, id, INSTANCE_KEEP_FAILED, why, err);
 }
 
 int host_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
 {
 	struct sandbox *s = host_find(p, id);
 
-	return s ? sandbox_scope_end(s, scope, err) : host_owe_scope(p, id, scope, NULL, err);
+	return s ? sandbox_scope_end(s, scope, err) : owed_scope(p->owed, id, scope, NULL, err);
 }
 
 /* --- all of them --- */
@@ -229,8 +154,9 @@ static struct listed *gather(struct provider *p, size_t *n, bool *complete, err_
 	return items;
 }
 
-static void tell_list(struct provider *p)
+static void tell_list(void *arg)
 {
+	struct provider *p = arg;
 	cleanup_err err_t *err = NULL;
 	bool complete;
 	size_t n;
@@ -242,7 +168,7 @@ static void tell_list(struct provider *p)
 
 int host_list(struct provider *p, err_t **err)
 {
-	return owe(p, OWED_LIST, "", "", INSTANCE_AT_IT, NULL, err);
+	return owed_call(p->owed, tell_list, p, err);
 }
 
 /* Those that hold a user's things are never removed unasked; what vanished under a running sandbox is noticed. */

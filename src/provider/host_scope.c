@@ -81,7 +81,7 @@ static int ask_agent(struct sandbox *s, struct scope *x, err_t **err)
 	if (!s->agent || agent_link_scope_end(s->agent, x->id, &why) == 0 || err_code(why) != ERR_REFUSED)
 		return 0;   /* not connected: asked when it is ready */
 	x->asked = false;
-	return host_owe_scope(s->p, s->id, x->id, steal_ptr(&why), err);
+	return owed_scope(s->p->owed, s->id, x->id, steal_ptr(&why), err);
 }
 
 int sandbox_scope_end(struct sandbox *s, const char *scope, err_t **err)
@@ -91,7 +91,7 @@ int sandbox_scope_end(struct sandbox *s, const char *scope, err_t **err)
 	if (!x)
 		return -1;
 	if (has_no_process(s))
-		return host_owe_scope(s->p, s->id, scope, NULL, err);
+		return owed_scope(s->p->owed, s->id, scope, NULL, err);
 	x->asked = true;
 	return s->want_destroy || s->want_pause ? 0 : ask_agent(s, x, err);
 }
