@@ -48,7 +48,7 @@ struct box {
 	int64_t unsure_until_ms;        /* a create whose answer was lost may still take effect until then */
 	unsigned refusals, remakes, ghosts, guard_tries;
 	struct loop_timer *timer;
-	char token_hash[ENGINE_HASH_SIZE];
+	char token_hash[AGENT_HASH_SIZE];
 	char container[ENGINE_ID_SIZE]; /* the engine's id; "" when not known */
 	pid_t pid;                      /* first process, as the host sees it; 0 when not known */
 	uid_t uid;                      /* of the first process */

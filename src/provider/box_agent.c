@@ -85,14 +85,11 @@ int box_exec(struct box *b, const struct exec_spec *s, err_t **err)
 static int on_token(void *arg, const char *token)
 {
 	struct box *b = arg;
-	char hash[ENGINE_HASH_SIZE];
 
-	container_token_hash(token, hash);
-	if (!b->token_hash[0] || !crypto_equal(hash, b->token_hash, ENGINE_HASH_SIZE)) {
-		log_kv(LOG_WARN, "agent_refused", "instance", b->id, "err", "wrong token", NULL);
-		return -1;
-	}
-	return 0;
+	if (agent_token_is(token, b->token_hash))
+		return 0;
+	log_kv(LOG_WARN, "agent_refused", "instance", b->id, "err", "wrong token", NULL);
+	return -1;
 }
 
 static void on_connected(void *arg)

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/crypto.h"
 #include "provider/container.h"
 #include "provider/leftovers.h"
 
@@ -114,7 +115,7 @@ static int ask(struct box *b, err_t **err)
 	    str_fmt(dir, sizeof(dir), "%s/%s", p->agent_dir, b->id) < 0)
 		return err_set(err, ERR_TOO_LARGE, NULL, "path too long");
 	rand_hex(token, 32);
-	container_token_hash(token, b->token_hash);
+	agent_token_hash(token, b->token_hash);
 	b->unsure_until_ms = clock_boot_ms() + UNSURE_MS;
 	rc = p->ops->create(p->engine, &s, on_created, b, err);
 	crypto_wipe(token, sizeof(token));

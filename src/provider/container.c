@@ -117,16 +117,6 @@ void container_tell(struct box *b, enum instance_event ev, const err_t *err)
 		log_kv(LOG_WARN, "orphan_not_removed", "instance", b->id, "err", err_message(err), NULL);
 }
 
-void container_token_hash(const char *token, char dst[ENGINE_HASH_SIZE])
-{
-	static const struct crypto_key purpose = { .bytes = "paddock agent token v1" };   /* tells this hash from others; no secret */
-	uint8_t hash[CRYPTO_HASH_BYTES];
-
-	crypto_keyed_hash(&purpose, token, strlen(token), hash);
-	for (size_t i = 0; i < sizeof(hash); i++)
-		str_fmt(dst + 2 * i, 3, "%02x", hash[i]);
-}
-
 static struct box *add_box(struct provider *p, const struct instance_spec *s, err_t **err)
 {
 	struct box *b = container_find(p, s->id);

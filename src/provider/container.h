@@ -2,7 +2,6 @@
 #ifndef PADDOCK_PROVIDER_CONTAINER_H
 #define PADDOCK_PROVIDER_CONTAINER_H
 
-#include "core/crypto.h"
 #include "provider/box.h"
 #include "provider/owed.h"
 
@@ -37,8 +36,6 @@ struct provider {
 
 struct box *container_find(struct provider *p, const char *id);
 void container_tell(struct box *b, enum instance_event ev, const err_t *err);
-/* The hash of an agent's token in hex. */
-void container_token_hash(const char *token, char dst[ENGINE_HASH_SIZE]);
 
 /* What is asked of one instance, or of all (container_ask.c). */
 int container_lookup(struct provider *p, const char *id, err_t **err);

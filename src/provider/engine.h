@@ -15,10 +15,10 @@
 
 #include "base/err.h"
 #include "core/loop.h"
+#include "provider/agent_token.h"
 
 #define ENGINE_ID_SIZE 65       /* 64 hex digits */
 #define ENGINE_NAME_SIZE 128
-#define ENGINE_HASH_SIZE 65
 #define ENGINE_INSTANCE_SIZE 64
 
 /* The labels that let us find, adopt and remove exactly our own. */
@@ -60,7 +60,7 @@ struct engine_container {
 	char name[ENGINE_NAME_SIZE];
 	char node[ENGINE_NAME_SIZE];          /* labels; "" when missing */
 	char instance[ENGINE_INSTANCE_SIZE];
-	char token_hash[ENGINE_HASH_SIZE];
+	char token_hash[AGENT_HASH_SIZE];
 	enum engine_state state;
 	pid_t pid;                            /* 0 when not running */
 };

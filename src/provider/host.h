@@ -79,7 +79,6 @@ struct provider {
 
 struct sandbox *host_find(struct provider *p, const char *id);
 void host_tell(struct sandbox *s, enum instance_event ev, const err_t *err);
-void host_token_hash(const char *token, char dst[HOST_HASH_SIZE]);
 
 /* host_sandbox.c */
 struct sandbox *sandbox_new(struct provider *p, const char *id, err_t **err);

@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "core/crypto.h"
 #include "provider/host.h"
 
 #define EXECS_MAX 4096       /* many times what an agent can hold: ids beyond are made up */
@@ -87,25 +86,13 @@ int sandbox_exec(struct sandbox *s, const struct exec_spec *x, err_t **err)
 	return -1;
 }
 
-void host_token_hash(const char *token, char dst[HOST_HASH_SIZE])
-{
-	static const struct crypto_key purpose = { .bytes = "paddock agent token v1" };   /* tells this hash from others; no secret */
-	uint8_t hash[CRYPTO_HASH_BYTES];
-
-	crypto_keyed_hash(&purpose, token, strlen(token), hash);
-	for (size_t i = 0; i < sizeof(hash); i++)
-		str_fmt(dst + 2 * i, 3, "%02x", hash[i]);
-}
-
 /* --- events of the link --- */
 
 static int on_token(void *arg, const char *token)
 {
 	struct sandbox *s = arg;
-	char hash[HOST_HASH_SIZE];
 
-	host_token_hash(token, hash);
-	if (s->run.agent.pid && crypto_equal(hash, s->run.token_hash, HOST_HASH_SIZE))
+	if (agent_token_is(token, s->run.token_hash))
 		return 0;
 	log_kv(LOG_WARN, "agent_refused", "instance", s->id, "err", "wrong token", NULL);
 	return -1;

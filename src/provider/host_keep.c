@@ -77,7 +77,7 @@ static int start(const struct config *c, int fd, struct request *r, err_t **err)
 	cleanup_close int root = -1;
 	int null;
 
-	if (r->n != 5 || !id_valid(k.id) || !workspace_name_valid(k.workspace) || strlen(k.token_hash) >= HOST_HASH_SIZE)
+	if (r->n != 5 || !id_valid(k.id) || !workspace_name_valid(k.workspace) || strlen(k.token_hash) >= AGENT_HASH_SIZE)
 		return err_set(err, ERR_INVALID, NULL, "bad request");
 	root = open_root(c, err);
 	if (root < 0 || host_keeper_start(&k, root, err) < 0)

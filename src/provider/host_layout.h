@@ -16,8 +16,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-
-#define HOST_HASH_SIZE 65
+#include "provider/agent_token.h"
 
 /* A process, told from a later one of the same pid by its start time (/proc/PID/stat, clock ticks since boot). */
 struct host_proc {
@@ -27,7 +26,7 @@ struct host_proc {
 
 struct host_run {
 	struct host_proc keeper, agent;
-	char token_hash[HOST_HASH_SIZE];
+	char token_hash[AGENT_HASH_SIZE];
 };
 
 /* The instance's directory; -1: ERR_NOT_FOUND when it is absent, ERR_REFUSED when it is not a directory of ours. */

@@ -221,11 +221,11 @@ static void on_launched(void *arg, const char *text, const err_t *err)
 void sandbox_launch(struct sandbox *s)
 {
 	cleanup_err err_t *err = NULL;
-	char token[2 * TOKEN_BYTES + 1], hash[HOST_HASH_SIZE];
+	char token[2 * TOKEN_BYTES + 1], hash[AGENT_HASH_SIZE];
 	const char *const fields[] = { "start", s->id, s->workspace, token, hash, NULL };
 
 	rand_hex(token, TOKEN_BYTES);
-	host_token_hash(token, hash);
+	agent_token_hash(token, hash);
 	s->call = host_call_start(s->p->loop, s->p->launcher, fields, LAUNCH_MS, on_launched, s, &err);
 	explicit_bzero(token, sizeof(token));
 	FAULT_POINT(host_launch_asked);

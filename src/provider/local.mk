@@ -1,7 +1,7 @@
 # libprovider.a: what isolates code, behind provider.h. Helpers run beside the executor: paddock-engine, paddock-conmon, paddock-netguard, paddock-launcher.
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
-	src/provider/agent_link.c src/provider/agent_link.h \
+	src/provider/agent_link.c src/provider/agent_link.h src/provider/agent_token.c src/provider/agent_token.h \
 	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box_scope.c src/provider/box.h \
 	src/provider/container.c src/provider/container_ask.c src/provider/container_health.c src/provider/container_sweep.c src/provider/container.h \
 	src/provider/cgroup.c src/provider/cgroup.h \

@@ -14,7 +14,7 @@
 struct fake_engine {
 	bool exists, ghost, foreign;
 	enum engine_state state;
-	char token[128], hash[ENGINE_HASH_SIZE];
+	char token[128], hash[AGENT_HASH_SIZE];
 	unsigned creates, removes;
 	unsigned creating, creating_most;   /* creates that are out, now and at most */
 	unsigned create_ms;         /* how long a create takes; 0: one */
