@@ -90,7 +90,7 @@ const struct config_opt config_table[] = {
 	STR("host", "i_understand", "no", 0, 16, NULL, CONFIG_ALL, "exactly `yes` lets provider host start: commands then run on this machine itself"),
 	PATH("host", "sandboxes", "/var/lib/paddock%I/sandboxes", EXE | CTL, "the users' sandboxes, one directory each"),
 	SOCK("host", "launcher_socket", "/run/paddock%I/engine/launcher.sock", EXE | CTL, "socket of paddock-launcher"),
-	STR("host", "bwrap", "", 0, 255, NULL, EXE | CTL, "path of bubblewrap; empty: where the system has it; a path that is not there: none"),
+	STR("host", "bwrap", "", 0, 255, NULL, CONFIG_ALL, "path of bubblewrap; empty: where the system has it; a path that is not there: none"),
 	WORD("host", "network", "internet", "internet|none|shared", NULL, EXE | CTL, "what a sandbox may reach; shared: everything that this machine may"),
 	SIZE("host", "memory_bytes", "1G", 32 * MI, 16 * TI, EXE, "memory of one sandbox, swap included"),
 	INT("host", "pids", "256", 16, 4194304, EXE, "processes of one sandbox"),

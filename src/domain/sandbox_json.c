@@ -16,6 +16,7 @@ struct view {
 	const struct db_result *r;
 	int row, at;
 	const char *backend;
+	const struct config *config;
 	unsigned caps;
 	const char *state;      /* "none" without a row */
 	const char *provider;   /* of the sandbox, else the backend */
@@ -33,7 +34,7 @@ static void view_init(struct view *v, const struct domain *d, const struct db_re
 {
 	const char *state = db_str(r, row, at + SBV_STATE), *provider = db_str(r, row, at + SBV_PROVIDER);
 
-	*v = (struct view){ .r = r, .row = row, .at = at, .backend = d->backend, .caps = d->caps, .state = "none", .provider = d->backend };
+	*v = (struct view){ .r = r, .row = row, .at = at, .backend = d->backend, .config = d->config, .caps = d->caps, .state = "none", .provider = d->backend };
 	if (!state)
 		return;
 	v->foreign = !str_eq(state, "none") && !str_eq(provider, d->backend);
@@ -129,7 +130,7 @@ static json_t *warnings_json(const struct view *v)
 	const char *words[WARNINGS_MAX];
 	size_t n = 0;
 
-	for (const char *const *w = provider_warnings(v->backend); *w && n < WARNINGS_MAX - OWN_WARNINGS; w++)
+	for (const char *const *w = provider_warnings(v->backend, v->config); *w && n < WARNINGS_MAX - OWN_WARNINGS; w++)
 		words[n++] = *w;
 	if (v->foreign)
 		words[n++] = "there is a sandbox of another provider than the configured one; it can be used again when that one is configured, and an administrator can take it away";

@@ -47,7 +47,7 @@ static int open_dir(const char *path, const char *what, err_t **err)
 
 static void warn(const struct config *c)
 {
-	const char *const *w = provider_warnings("host");
+	const char *const *w = provider_warnings("host", c);
 
 	for (; *w; w++)
 		log_kv(LOG_WARN, "host_provider", "warning", *w, NULL);

@@ -71,7 +71,7 @@ struct provider {
 	struct host_call *probe;         /* out, or NULL */
 	int64_t probed_ms;
 	char *facts;                     /* of the last probe; NULL: none yet */
-	bool launcher_there, plain_warned;
+	bool launcher_there;
 	char launcher_hint[256];
 	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
 	char limits_hint[256];

@@ -147,15 +147,3 @@ _Noreturn void host_bwrap_exec(const struct host_inside *in)
 	execve(in->bwrap, argv, env);
 	host_inside_fail(in->bwrap);
 }
-
-char *host_bwrap_find(const char *configured)
-{
-	static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap" };
-
-	if (*configured)
-		return access(configured, X_OK) == 0 ? str_dup(configured) : NULL;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (access(places[i], X_OK) == 0)
-			return str_dup(places[i]);
-	return NULL;
-}

@@ -5,7 +5,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "provider/fact.h"
 #include "provider/host.h"
@@ -33,18 +32,6 @@ static void each_fact(const char *facts, void (*fn)(void *arg, const char *name,
 	}
 }
 
-static void warn_plain(void *arg, const char *name, bool ok, const char *text)
-{
-	struct provider *p = arg;
-
-	(void)text;
-	if (!str_eq(name, "bubblewrap") || ok || p->plain_warned)
-		return;
-	p->plain_warned = true;
-	log_kv(LOG_WARN, "host_provider", "warning", "NO BUBBLEWRAP: every command of every user reads this machine's files as the account of the service; "
-		"install the package bubblewrap", NULL);
-}
-
 static void count_missing(void *arg, const char *name, bool ok, const char *text)
 {
 	(void)name;
@@ -64,7 +51,6 @@ static void on_probed(void *arg, const char *text, const err_t *err)
 		return;
 	free(p->facts);
 	p->facts = str_dup(text);
-	each_fact(text, warn_plain, p);
 }
 
 void host_probe_begin(struct provider *p)

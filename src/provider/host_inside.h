@@ -32,7 +32,4 @@ _Noreturn void host_bwrap_exec(const struct host_inside *in);
 _Noreturn void host_plain_run(const struct host_inside *in);
 _Noreturn void host_inside_fail(const char *what);
 
-/* The program to use: `configured`, or when it is empty the first bwrap of the system's directories; NULL: none. To be freed. */
-char *host_bwrap_find(const char *configured);
-
 #endif

@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "provider/bwrap.h"
 #include "provider/host_group.h"
 #include "provider/host_inside.h"
 #include "provider/host_userns.h"
@@ -73,13 +74,13 @@ static _Noreturn void enter(const struct host_keeper *k, pid_t keeper, int talk_
 {
 	const struct config *c = k->config;
 	char dir[PATH_MAX], workspace[PATH_MAX], control[PATH_MAX], launcher[PATH_MAX];
-	cleanup_free char *bwrap = host_bwrap_find(config_str(c, "host.bwrap"));
 	cleanup_free char *names = resolver(c);
 	const char *const hidden[] = { config_str(c, "paths.workspaces"), config_str(c, "host.sandboxes"), config_str(c, "paths.state"),
 		config_str(c, "container.agent_dir"), control, launcher, NULL };
-	struct host_inside in = { .bwrap = bwrap, .agent = config_str(c, "container.agent"), .agent_dir = config_str(c, "container.agent_dir"), .instance = k->id,
-		.dir = dir, .workspace = workspace, .token = k->token, .hidden = hidden, .internet = str_eq(config_str(c, "host.network"), "internet"),
-		.resolver = names, .tmp_bytes = config_int(c, "host.tmp_bytes"), .shm_bytes = config_int(c, "host.shm_bytes"), .nofile = config_int(c, "host.nofile"),
+	struct host_inside in = { .bwrap = bwrap_find(config_str(c, "host.bwrap")), .agent = config_str(c, "container.agent"),
+		.agent_dir = config_str(c, "container.agent_dir"), .instance = k->id, .dir = dir, .workspace = workspace, .token = k->token, .hidden = hidden,
+		.internet = str_eq(config_str(c, "host.network"), "internet"), .resolver = names,
+		.tmp_bytes = config_int(c, "host.tmp_bytes"), .shm_bytes = config_int(c, "host.shm_bytes"), .nofile = config_int(c, "host.nofile"),
 		.info_fd = info_fd, .go_fd = go_fd };
 
 	if (!names || str_fmt(dir, sizeof(dir), "%s/%s", config_str(c, "host.sandboxes"), k->id) < 0 ||

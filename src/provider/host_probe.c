@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/str.h"
-#include "provider/host_inside.h"
+#include "provider/bwrap.h"
 #include "provider/host_keeper.h"
 #include "provider/host_userns.h"
 
@@ -98,7 +98,7 @@ static void network_fact(struct buf *b, const struct config *c)
 int host_keeper_probe(const struct config *c, int fd, err_t **err)
 {
 	cleanup_buf struct buf b = BUF_INIT(ANSWER_MAX);
-	cleanup_free char *bwrap = host_bwrap_find(config_str(c, "host.bwrap"));
+	const char *bwrap = bwrap_find(config_str(c, "host.bwrap"));
 	cleanup_err err_t *ids = NULL;
 	bool mapped = host_userns_possible(&ids);
 	int status = mapped ? try_it(bwrap, err) : 10;

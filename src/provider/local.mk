@@ -4,6 +4,7 @@ libprovider_a_SOURCES = \
 	src/provider/agent_link.c src/provider/agent_link.h src/provider/agent_token.c src/provider/agent_token.h \
 	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box_scope.c src/provider/box.h \
 	src/provider/container.c src/provider/container_ask.c src/provider/container_health.c src/provider/container_sweep.c src/provider/container.h \
+	src/provider/bwrap.c src/provider/bwrap.h \
 	src/provider/cgroup.c src/provider/cgroup.h \
 	src/provider/engine.c src/provider/engine.h \
 	src/provider/engine_docker.c src/provider/engine_podman.c \

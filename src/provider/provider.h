@@ -34,8 +34,9 @@ enum provider_cap {
 
 /* The capabilities of a configured backend ("container", "host", ...); 0 for an unknown one. Pure: also for processes that hold no provider. */
 unsigned provider_caps(const char *name);
-/* What every answer about its sandboxes has to warn of: fixed texts, NULL-terminated, maybe none. Pure. */
-const char *const *provider_warnings(const char *name);
+/* What every answer about its sandboxes has to warn of: fixed texts, NULL-terminated, maybe none. Also for processes that hold no provider: decided by
+ * the configuration and, at each call, by whether a program that it needs is installed on this machine. */
+const char *const *provider_warnings(const char *name, const struct config *c);
 
 struct instance_spec {
 	const char *id;             /* UUID, also the operation id */

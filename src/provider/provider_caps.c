@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/str.h"
+#include "provider/bwrap.h"
 
 unsigned provider_caps(const char *name)
 {
@@ -21,14 +22,17 @@ unsigned provider_caps(const char *name)
 	return 0;
 }
 
-const char *const *provider_warnings(const char *name)
+#define KERNEL "provider host: commands run as processes of the server itself and share its kernel; for development and a single tenant only"
+#define DISK "provider host: a sandbox's disk use is not limited, and background processes end when it is paused"
+#define PLAINLY "NO BUBBLEWRAP: every command of every user reads this machine's files as the account of the service; install the package bubblewrap"
+
+const char *const *provider_warnings(const char *name, const struct config *c)
 {
 	static const char *const none[] = { NULL };
-	static const char *const host[] = {
-		"provider host: commands run as processes of the server itself and share its kernel; for development and a single tenant only",
-		"provider host: a sandbox's disk use is not limited, and background processes end when it is paused",
-		NULL,
-	};
+	static const char *const host[] = { KERNEL, DISK, NULL };
+	static const char *const plainly[] = { PLAINLY, KERNEL, DISK, NULL };
 
-	return str_eq(name, "host") ? host : none;
+	if (!str_eq(name, "host"))
+		return none;
+	return bwrap_find(config_str(c, "host.bwrap")) ? host : plainly;
 }

@@ -1,5 +1,7 @@
 #include "domain_kit.h"
 
+#include <unistd.h>
+
 #include "domain/sandbox.h"
 #include "domain/usage.h"
 #include "provider/provider.h"
@@ -112,12 +114,52 @@ static void test_without_one(void **state)
 		assert_blockers(o, i == 0 ? "[\"rebuild_unsupported\"]" : "[]");
 		const json_t *warnings = NULL;
 		assert_int_equal(json_get_arr(o, "warnings", true, &warnings, NULL), 0);
-		const char *const *w = provider_warnings(backends[i]);
+		const char *const *w = provider_warnings(backends[i], st.config);
 		for (size_t k = 0; k < json_object_array_length(warnings); k++)
 			assert_string_equal(json_object_get_string(json_object_array_get_idx(warnings, k)), *w++);
 		assert_null(*w);
 		json_object_put(o);
 	}
+}
+
+static bool warns(const char *word)
+{
+	json_t *o = get();
+	const json_t *list = NULL;
+	bool found = false;
+	assert_int_equal(json_get_arr(o, "warnings", true, &list, NULL), 0);
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		found |= strstr(json_object_get_string(json_object_array_get_idx(list, i)), word) != NULL;
+	json_object_put(o);
+	return found;
+}
+
+/* R1.8: plainly is warned of in every answer, by what is installed now. */
+static void test_without_bubblewrap(void **state)
+{
+	const struct config *was = D->config;
+	struct config *c = NULL;
+	char path[300];
+	(void)state;
+	snprintf(path, sizeof path, "%s/bwrap", st.dir);
+	setenv("PADDOCK_HOST_BWRAP", path, 1);
+	c = config_load(st.config_path, NULL);
+	assert_non_null(c);
+	D->config = c;
+	use_backend("host");
+	put("ready", "host");
+	assert_true(warns("NO BUBBLEWRAP"));
+	assert_true(warns("processes of the server itself"));
+	assert_int_equal(symlink("/bin/true", path), 0);
+	assert_false(warns("NO BUBBLEWRAP"));
+	assert_true(warns("processes of the server itself"));
+	assert_int_equal(unlink(path), 0);
+	assert_true(warns("NO BUBBLEWRAP"));
+	use_backend("container");
+	assert_false(warns("BUBBLEWRAP"));
+	D->config = was;
+	config_free(c);
+	unsetenv("PADDOCK_HOST_BWRAP");
 }
 
 static void test_each_status(void **state)
@@ -437,7 +479,7 @@ static void test_bad_ranges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_without_one), cmocka_unit_test(test_each_status), cmocka_unit_test(test_errors_and_names), cmocka_unit_test(test_kept_for_longer),
+		cmocka_unit_test(test_without_one), cmocka_unit_test(test_without_bubblewrap), cmocka_unit_test(test_each_status), cmocka_unit_test(test_errors_and_names), cmocka_unit_test(test_kept_for_longer),
 		cmocka_unit_test(test_another_provider), cmocka_unit_test(test_blockers), cmocka_unit_test(test_whose), cmocka_unit_test(test_a_look_changes_nothing),
 		cmocka_unit_test(test_usage_sums), cmocka_unit_test(test_usage_of_others), cmocka_unit_test(test_open_stretch), cmocka_unit_test(test_bad_ranges),
 	};
