@@ -132,7 +132,7 @@ int db_command_get(struct db *d, const char *command, const char *user, struct d
 
 static const struct db_stmt command_peek = {
 	"command_peek",
-	"SELECT ended_at IS NOT NULL FROM sandbox_commands WHERE id = $1::uuid AND user_id = $2::uuid",
+	"SELECT ended_at IS NOT NULL, instance_id FROM sandbox_commands WHERE id = $1::uuid AND user_id = $2::uuid",
 	false,
 };
 

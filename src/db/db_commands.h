@@ -50,7 +50,8 @@ enum command_col {
 };
 /* With COMMAND_OUT and COMMAND_ERR. */
 int db_command_get(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
-/* One row with one column: has it an end (bool)? None when the user has no such command. */
+/* One row: has it an end (bool), and its instance. None when the user has no such command. */
+enum { PEEK_ENDED, PEEK_INSTANCE };
 int db_command_peek(struct db *d, const char *command, const char *user, struct db_result **ret, err_t **err);
 /* Without; oldest first, above `after` (an id; NULL: all). Pages end early when their rows are large; COMMAND_PAGE_ROWS says how many there were. */
 int db_command_list(struct db *d, const char *run, const char *user, const char *after, int64_t limit, struct db_result **ret, err_t **err);

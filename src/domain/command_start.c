@@ -331,14 +331,14 @@ static int finish_body(struct start *s, const struct caller *c, const struct com
 	return t ? json_add(s->body, "ticket", t) | bad : -1;
 }
 
-static void send_stdin(struct domain *d, const struct caller *c, const struct command_new *n, const char *id)
+static void send_stdin(struct domain *d, const struct caller *c, const struct command_new *n, const char *id, const char *instance)
 {
 	err_t *e = NULL;
 	if (executor_client_stdin(d->executor, id, n->stdin_text, n->stdin_len, !n->keep_stdin, NULL, &e) == 0)
 		return;
 	/* It may be over already; else it must not wait for what does not come. */
 	if (err_code(e) != ERR_CONFLICT)
-		(void)executor_client_kill(d->executor, id, NULL, "cancelled", NULL);
+		(void)executor_client_kill(d->executor, id, instance, "cancelled", NULL);
 	log_kv(LOG_WARN, "stdin_not_delivered", "req", c->request_id, "command", id, "err", err_message(e), NULL);
 	err_free(e);
 }
@@ -377,7 +377,7 @@ static int tell(struct domain *d, const struct caller *c, const struct command_n
 		return err_set(err, ERR_CONFLICT, "sandbox_not_found", "the sandbox no longer exists");
 	}
 	if (s->stdin_later && !ret->replayed)
-		send_stdin(d, c, n, ret->id);
+		send_stdin(d, c, n, ret->id, db_str(r, 0, START_INSTANCE));
 	return n->view == COMMAND_VIEW_NONE ? give_command(answer, ret, err) : take_ticket(answer, ret->ticket, err);
 }
 

@@ -56,16 +56,21 @@ int commands_start(struct domain *d, const struct caller *c, const char *run_id,
 	return start_tell(d, c, n, &s, r, since, ret, err);
 }
 
+static int peek(struct domain *d, const struct caller *c, const char *command_id, struct db_result **ret, err_t **err)
+{
+	if (!id_valid(command_id))
+		return answer_not_found("command", err);
+	if (db_command_peek(d->db, command_id, c->user_id, ret, err) < 0)
+		return -1;
+	return db_rows(*ret) == 0 ? answer_not_found("command", err) : 0;
+}
+
 int commands_peek(struct domain *d, const struct caller *c, const char *command_id, bool *ret_ended, err_t **err)
 {
 	cleanup_db_result struct db_result *r = NULL;
-	if (!id_valid(command_id))
-		return answer_not_found("command", err);
-	if (db_command_peek(d->db, command_id, c->user_id, &r, err) < 0)
+	if (peek(d, c, command_id, &r, err) < 0)
 		return -1;
-	if (db_rows(r) == 0)
-		return answer_not_found("command", err);
-	*ret_ended = db_bool(r, 0, 0);
+	*ret_ended = db_bool(r, 0, PEEK_ENDED);
 	return 0;
 }
 
@@ -148,14 +153,13 @@ int commands_list(struct domain *d, const struct caller *c, const char *run_id, 
 	return answer_items(steal_ptr(&items), more ? db_str(r, n - 1, COMMAND_ID) : NULL, ret, err);
 }
 
-/* For calls that need a command that has not ended. */
-static int must_run(struct domain *d, const struct caller *c, const char *command_id, err_t **err)
+/* For calls that need a command that has not ended. Gives its row. */
+static int must_run(struct domain *d, const struct caller *c, const char *command_id, struct db_result **ret, err_t **err)
 {
-	bool ended;
-	if (commands_peek(d, c, command_id, &ended, err) < 0)
+	if (peek(d, c, command_id, ret, err) < 0)
 		return -1;
 	executor_client_request_id(d->executor, c->request_id);
-	return ended ? err_set(err, ERR_CONFLICT, "not_running", "the command has ended") : 0;
+	return db_bool(*ret, 0, PEEK_ENDED) ? err_set(err, ERR_CONFLICT, "not_running", "the command has ended") : 0;
 }
 
 /* A command that the executor does not know is not running there. */
@@ -169,8 +173,9 @@ static int told(err_t *e, err_t **err)
 
 int commands_stdin(struct domain *d, const struct caller *c, const char *command_id, const void *p, size_t n, bool eof, json_t **ret, err_t **err)
 {
+	cleanup_db_result struct db_result *r = NULL;
 	err_t *e = NULL;
-	if (must_run(d, c, command_id, err) < 0)
+	if (must_run(d, c, command_id, &r, err) < 0)
 		return -1;
 	return executor_client_stdin(d->executor, command_id, p, n, eof, ret, &e) < 0 ? told(e, err) : 0;
 }
@@ -197,20 +202,22 @@ static int check_signal(const char **sig, err_t **err)
 
 int commands_signal(struct domain *d, const struct caller *c, const char *command_id, const char *sig, err_t **err)
 {
+	cleanup_db_result struct db_result *r = NULL;
 	err_t *e = NULL;
-	if (check_signal(&sig, err) < 0 || must_run(d, c, command_id, err) < 0)
+	if (check_signal(&sig, err) < 0 || must_run(d, c, command_id, &r, err) < 0)
 		return -1;
-	int rc = executor_client_signal(d->executor, command_id, sig, &e);
+	int rc = executor_client_signal(d->executor, command_id, db_str(r, 0, PEEK_INSTANCE), sig, &e);
 	(void)audit_write(d, c, "command.signal", command_id, rc < 0 ? err_detail(e) : sig, NULL);
 	return rc < 0 ? told(e, err) : 0;
 }
 
 int commands_kill(struct domain *d, const struct caller *c, const char *command_id, err_t **err)
 {
+	cleanup_db_result struct db_result *r = NULL;
 	err_t *e = NULL;
-	if (must_run(d, c, command_id, err) < 0)
+	if (must_run(d, c, command_id, &r, err) < 0)
 		return -1;
-	int rc = executor_client_kill(d->executor, command_id, NULL, "cancelled", &e);
+	int rc = executor_client_kill(d->executor, command_id, db_str(r, 0, PEEK_INSTANCE), "cancelled", &e);
 	(void)audit_write(d, c, "command.kill", command_id, rc < 0 ? err_detail(e) : "ok", NULL);
 	return rc < 0 ? told(e, err) : 0;
 }

@@ -184,13 +184,13 @@ int executor_client_stdin(struct executor_client *x, const char *cid, const void
 	return call(x, &r, ret, err);
 }
 
-int executor_client_signal(struct executor_client *x, const char *cid, const char *sig, err_t **err)
+int executor_client_signal(struct executor_client *x, const char *cid, const char *instance, const char *sig, err_t **err)
 {
 	char path[PATH_SIZE];
 	int64_t v;
 	cleanup_json json_t *o = json_object_new_object();
 	(void)str_fmt(path, sizeof path, "/v1/commands/%s/signal", cid);
-	if (!o || (num_i64(sig, 1, 64, &v) == 0 ? json_add_i64(o, "signal", v) : json_add_str(o, "signal", sig)) < 0)
+	if (!o || json_add_str(o, "instance", instance) < 0 || (num_i64(sig, 1, 64, &v) == 0 ? json_add_i64(o, "signal", v) : json_add_str(o, "signal", sig)) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
 	return call_json(x, "POST", path, o, CALL_MS, NULL, err);
 }

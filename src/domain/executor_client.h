@@ -23,8 +23,8 @@ int executor_client_command_get(struct executor_client *x, const char *cid, bool
 int executor_client_commands_query(struct executor_client *x, const char *const *ids, size_t n, json_t **ret, err_t **err);
 int executor_client_ticket(struct executor_client *x, const char *cid, json_t *body, json_t **ret, err_t **err);
 int executor_client_stdin(struct executor_client *x, const char *cid, const void *p, size_t n, bool eof, json_t **ret, err_t **err);
-int executor_client_signal(struct executor_client *x, const char *cid, const char *sig, err_t **err);
-/* instance: refused with "other_instance" unless the command is of that one; NULL: whichever. */
+/* Both are refused with "other_instance" unless the command is of that one. NULL, for a kill: whichever. */
+int executor_client_signal(struct executor_client *x, const char *cid, const char *instance, const char *sig, err_t **err);
 int executor_client_kill(struct executor_client *x, const char *cid, const char *instance, const char *reason, err_t **err);
 int executor_client_instances(struct executor_client *x, json_t **ret, err_t **err);
 /* lookup: the provider is asked anew besides; what it says shows in later answers and reports. */

@@ -47,7 +47,7 @@ class Model:
         self.changed = threading.Condition()
         self.faults = dict.fromkeys(("lose", "refuse", "busy", "late_ms", "deaf", "slow_gone", "slow_ready", "stuck"), 0)
         self.parts = []
-        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0}
+        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0, "hits": []}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
                 self.s = json.load(f)
@@ -182,8 +182,9 @@ class Model:
              "timer": b["timer"]}
         self.s["commands"][cid] = c
         if i["state"] == "lost":
-            self.end(c, "not_started")
-            c["view"]["error"] = {"code": "sandbox_not_found", "message": "the sandbox no longer exists"}
+            self.not_started(c, "sandbox_not_found")
+        elif b["cwd"] == "/nowhere":
+            self.not_started(c, "cwd_not_found")
         self.touch(cid)
         return 201, c
 
@@ -194,6 +195,10 @@ class Model:
         c["stdout"] = stdout
         v.update(status="exited", reason=reason, timeout=timeout, exit_code=code, signal=signal, ended_at=now(), duration_ms=5, stdout_bytes=len(stdout))
         self.touch(v["id"])
+
+    def not_started(self, c, code):
+        self.end(c, "not_started")
+        c["view"].update(started_at=None, process_group=None, error={"code": code, "message": code})
 
     def texts(self, c):
         return dict(c["view"], stdout=c["stdout"], stderr=c["stderr"], stdout_encoding="utf-8", stderr_encoding="utf-8")
@@ -343,6 +348,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 201, {"ticket": "t-" + cid}
         if c["view"]["status"] in ENDED:
             return 409, "not_running"
+        if rest in (["kill"], ["signal"]):
+            m.s["hits"].append([rest[0], cid, body.get("instance")])
+            if body.get("instance", c["instance"]) != c["instance"]:
+                return 409, "other_instance"
         if rest == ["kill"]:
             reason = body.get("reason", "cancelled")
             m.end(c, reason, signal=9, timeout="run" if reason == "timeout" else None)

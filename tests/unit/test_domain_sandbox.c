@@ -82,6 +82,16 @@ static void assert_no_violation(void)
 	json_object_put(all);
 }
 
+/* How often the executor was asked to keep one alive. */
+static int64_t keepalives(void)
+{
+	json_t *all = stand_state(&st);
+	int64_t n = 0;
+	assert_int_equal(json_get_i64(all, "kept", true, 0, INT64_MAX, &n, NULL), 0);
+	json_object_put(all);
+	return n;
+}
+
 /* Two Runs, one sandbox; clean-up of a Run leaves it alone; it is paused when idle and woken by the next command. */
 static void test_life(void **state)
 {
@@ -104,7 +114,11 @@ static void test_life(void **state)
 	json_object_put(o);
 	/* The other Run is active: kept alive, not paused. */
 	age("10 minutes");
+	int64_t before = keepalives();
 	assert_ok(sandboxes_keep(D, err));
+	assert_int_equal(keepalives(), before + 1);
+	assert_ok(sandboxes_keep(D, err));
+	assert_int_equal(keepalives(), before + 1);   /* not before its time */
 	assert_ok(sandboxes_pause_idle(D, err));
 	assert_sandbox("ready 1");
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE last_activity_at > now() - interval '1 minute'"), 1);
@@ -114,6 +128,8 @@ static void test_life(void **state)
 	assert_ok(sandboxes_pause_idle(D, err));
 	assert_sandbox("ready 1");
 	age("10 minutes");
+	assert_ok(sandboxes_keep(D, err));
+	assert_int_equal(keepalives(), before + 1);   /* of no use to a Run any more */
 	assert_ok(sandboxes_pause_idle(D, err));
 	assert_sandbox("paused 1");
 	struct made c = make_run("c", false, 0);
@@ -155,6 +171,42 @@ static void test_late_command(void **state)
 	free(scope);
 }
 
+/* What is killed or signalled is named with the instance of its row, whoever asks (R2.5). */
+static void assert_hit(const char *what, const char *id)
+{
+	json_t *all = stand_state(&st), *want = json_object_new_array();
+	const json_t *hits = NULL;
+	char *iid = instance();
+	assert_int_equal(json_get_arr(all, "hits", true, &hits, NULL), 0);
+	const char *const words[] = { what, id, iid };
+	for (size_t i = 0; i < UNIT_LEN(words); i++)
+		json_object_array_add(want, json_object_new_string(words[i]));
+	assert_true(json_object_array_length(hits) > 0);
+	assert_string_equal(json_text(json_object_array_get_idx(hits, json_object_array_length(hits) - 1), NULL), json_text(want, NULL));
+	json_object_put(want);
+	json_object_put(all);
+	free(iid);
+}
+
+static void test_aim(void **state)
+{
+	(void)state;
+	json_t *run = NULL;
+	struct made a = make_run("aim", false, 0);
+	struct command_started x = start(&a, NULL), y = start(&a, NULL);
+	take_reports();
+	assert_ok(commands_signal(D, C, x.id, "TERM", err));
+	assert_hit("signal", x.id);
+	assert_ok(commands_kill(D, C, x.id, err));
+	assert_hit("kill", x.id);
+	assert_ok(runs_cancel(D, C, a.id, &run, err));
+	json_object_put(run);
+	assert_hit("kill", y.id);
+	take_reports();
+	settle();
+	assert_status(a.id, "cancelled");
+}
+
 /* An operation on files has the base environment alone: the executor takes none with it. */
 static void test_file_operation(void **state)
 {
@@ -165,6 +217,83 @@ static void test_file_operation(void **state)
 	end_command(s.id);
 	settle();
 	assert_sql("SELECT kind || ' ' || reason FROM sandbox_commands ORDER BY id DESC LIMIT 1", "file exited");
+}
+
+/* What is over, but not on record yet, stands against nothing. */
+static void test_caught_up(void **state)
+{
+	(void)state;
+	static int (*const calls[])(struct domain *, const struct caller *, json_t **, json_t **, err_t **) = { sandbox_pause, sandbox_release, sandbox_rebuild };
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	for (size_t i = 0; i < UNIT_LEN(calls); i++) {
+		struct command_started s;
+		json_t *o = NULL, *blockers = NULL;
+		char end[128];
+		assert_ok(execute_start(D, C, &n, &s, err));
+		take_reports();
+		assert_fails(calls[i](D, C, &o, &blockers, err), "sandbox_busy");
+		assert_non_null(blockers);
+		json_object_put(blockers);
+		snprintf(end, sizeof end, "{\"id\": \"%s\", \"code\": 0}", s.id);
+		stand_control(&st, "/end", end);
+		assert_ok(calls[i](D, C, &o, &blockers, err));
+		json_object_put(o);
+		take_reports();
+	}
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	assert_no_violation();
+}
+
+/* Activity is what the provider did for the user: neither looks nor what came to nothing. */
+static void test_activity(void **state)
+{
+	(void)state;
+	struct made a = make_run("activity", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	char *was = stand_sql(&st, "SELECT last_activity_at FROM user_sandboxes");
+	assert_true(*was != 0);
+	json_t *o = NULL;
+	assert_ok(sandbox_get(D, C, &o, err));
+	json_object_put(o);
+	assert_ok(commands_list(D, C, a.id, &(struct command_list){ .limit = 50 }, &o, err));
+	json_object_put(o);
+	assert_ok(orphans_instances(D, err));
+	set_instance("ready");
+	take_reports();
+	assert_sql("SELECT last_activity_at FROM user_sandboxes", was);
+	set_instance("lost");
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	take_reports();
+	assert_sql("SELECT reason FROM sandbox_commands ORDER BY id DESC LIMIT 1", "not_started");
+	assert_sql("SELECT last_activity_at FROM user_sandboxes", was);
+	free(was);
+	finish_run(&a);
+	settle();
+	assert_no_violation();
+	json_t *blockers = NULL;
+	assert_ok(sandbox_rebuild(D, C, &o, &blockers, err));
+	json_object_put(o);
+	take_reports();
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+}
+
+/* with_sandbox is for a sandbox that is no more: any other reason why a command was not started is its caller's. */
+static void test_another_error(void **state)
+{
+	(void)state;
+	struct command_started s;
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT, .cwd = "/nowhere", .with_sandbox = true };
+	char *was = stand_sql(&st, "SELECT instance_id || ' ' || generation FROM user_sandboxes");
+	long rows = stand_count(&st, "SELECT count(*) FROM sandbox_commands");
+	assert_ok(execute_start(D, C, &n, &s, err));
+	take_reports();
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands"), rows + 1);
+	assert_sql("SELECT reason || ' ' || error_code FROM sandbox_commands ORDER BY id DESC LIMIT 1", "not_started cwd_not_found");
+	assert_sql("SELECT instance_id || ' ' || generation FROM user_sandboxes", was);
+	free(was);
+	settle();
 }
 
 /* Lost is an error; only who asks for another gets one. */
@@ -236,9 +365,11 @@ static void test_forgotten(void **state)
 	free(stand_sql(&st, "UPDATE user_sandboxes SET state = 'pausing', op_id = gen_random_uuid(), op_at = now() - interval '1 hour', lock_version = lock_version + 1"));
 	struct made b = make_run("forgotten", false, 0);
 	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	long version = stand_count(&st, "SELECT lock_version FROM user_sandboxes");
 	stand_control(&st, "", "{\"busy\": 20}");
 	assert_fails(commands_start(D, C, b.id, &n, &s, err), "control_plane_unavailable");
 	assert_sql("SELECT state FROM user_sandboxes", "pausing");
+	assert_int_equal(stand_count(&st, "SELECT lock_version FROM user_sandboxes"), version + 1);
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE op_at > now() - interval '1 minute'"), 1);   /* who comes first resets it */
 	free(stand_sql(&st, "UPDATE user_sandboxes SET op_at = now() - interval '1 hour'"));
 	stand_control(&st, "", "{\"busy\": 0}");
@@ -366,8 +497,8 @@ static void test_contradiction(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
-		cmocka_unit_test(test_provider_away),
+		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_aim), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_caught_up), cmocka_unit_test(test_activity), cmocka_unit_test(test_another_error), cmocka_unit_test(test_provider_away),
 		cmocka_unit_test(test_quarantine), cmocka_unit_test(test_contradiction),
 	};
 
