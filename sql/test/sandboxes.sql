@@ -64,10 +64,14 @@ SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'it ran for 7 s');
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'told twice');
 SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'counted once');
 SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:true', 'the view, when it is paused');
+SELECT is((SELECT row_to_json(v)::jsonb - 'last_activity_at' - 'lock_version' FROM sb_container v), jsonb_build_object('username', 'ann', 'sandbox_id', pg_temp.n(11), 'status', 'ready',
+	'paused', true, 'type', 'local', 'total_usage_seconds', 7), 'all of it, in seconds');
+SELECT is((SELECT v.lock_version = s.lock_version AND v.last_activity_at IS NOT DISTINCT FROM s.last_activity_at FROM sb_container v, user_sandboxes s), true, 'and as the row has it');
 SELECT is((SELECT (sandbox_keep('host', 1000, 25000, pg_temp.ann())).result), 'sandbox_not_running', 'nothing to keep alive');
 SELECT is(pg_temp.run(2, 'u'), 'created', 'another Run');
 SELECT is((pg_temp.go(2, 201, 21)).result, 'created', 'its command');
 SELECT is(pg_temp.state(), 'waking 1', 'wakes the same instance');
+SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:true', 'the view, while it is woken');
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'an old report comes late');
 SELECT is(pg_temp.state(), 'waking 1', 'and changes nothing: a command is on its way');
 SELECT is(pg_temp.seen(11, 'ready', 7000), 1::bigint, 'awake');
@@ -82,7 +86,11 @@ SELECT is((SELECT string_agg(run_id::text, ',' ORDER BY id) FROM sb_usage_log), 
 -- a stretch goes over to another Run; our own clock may have run ahead of the executor's count
 SELECT is(pg_temp.run(3, 'v'), 'created', 'a third Run');
 UPDATE instances SET usage_at = usage_at - interval '5 s';
-SELECT is((pg_temp.go(3, 301, 31)).result, 'created', 'its command');
+UPDATE sandbox_commands SET ended_at = NULL, status = 'running', reason = NULL WHERE id = pg_temp.n(201);
+SELECT is((pg_temp.go(3, 302, 31)).result, 'created', 'its command');
+SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL AND run_id = pg_temp.n(2)), 1, 'the time stays with the Run whose command runs');
+SELECT pg_temp.ended(c) FROM unnest(ARRAY[201, 302]) c;
+SELECT is((pg_temp.go(3, 301, 31)).result, 'created', 'another one');
 SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL AND run_id = pg_temp.n(3)), 1, 'the time is now its');
 SELECT ok((SELECT ms BETWEEN 14000 AND 15000 FROM sb_usage_total), 'what was not counted yet is estimated');
 SELECT is(pg_temp.seen(11, 'ready', 10000), 1::bigint, 'the count comes');
@@ -91,6 +99,8 @@ SELECT is((SELECT sum(ms)::int FROM sb_usage_log), 10000, 'for the stretches, to
 
 -- keep-alive
 SELECT is((SELECT (sandbox_keep('host', 60000, 25000, pg_temp.ann())).result), 'kept', 'kept alive');
+SELECT is((SELECT (sandbox_keep('host', 1, 25000, pg_temp.ann())).result), 'kept', 'for less');
+SELECT ok((SELECT keep_until > clock_timestamp() + interval '50 s' FROM user_sandboxes), 'shortens nothing');
 SELECT pg_temp.ended(301);
 SELECT (run_finish(pg_temp.n(r), NULL, 'completed', NULL, NULL, pg_temp.ann())).result FROM unnest(ARRAY[2, 3]) r;
 SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE cleanup_pending;
@@ -101,13 +111,22 @@ SELECT pg_temp.later('70 s');
 SELECT is(pg_temp.rebuild(40, 0), 'too_many_instances ', 'no more than there may be');
 SELECT is(pg_temp.rebuild(40, 1), 'rebuilt ', 'at rest, in the place of the one that there is');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'generation + 1');
+SELECT is((SELECT sandbox_id || ':' || status || ':' || paused FROM sb_container), ':creating:false', 'the view, while it is replaced');
 SELECT is((SELECT previous_id FROM user_sandboxes), pg_temp.n(11), 'what was before is named');
+SELECT is((SELECT ROW(last_activity_at, kept_at, keep_until, error_code)::text FROM user_sandboxes), '(,,,)', 'and nothing else of it holds for the new one');
 SELECT is((SELECT count(*)::int FROM instances WHERE retired_at IS NOT NULL AND id = pg_temp.n(11)), 1, 'and is to be destroyed');
 SELECT is(pg_temp.rebuild(41), 'sandbox_busy operation_in_progress', 'one at a time');
 SELECT is(pg_temp.seen(11, 'ready', 10500), 0::bigint, 'the old one no longer speaks for the user');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'as before');
 SELECT instance_destroy_later(pg_temp.n(11), 'it does not answer', true, 100, 1000);
 SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_tries = 1 FROM instances WHERE id = pg_temp.n(11)), 'what cannot be removed is put aside');
+SELECT instance_destroy_later(pg_temp.n(11), 'nor now', true, 10000, 60000);
+SELECT ok((SELECT destroy_next_at BETWEEN clock_timestamp() + interval '19 s' AND clock_timestamp() + interval '20 s' FROM instances WHERE id = pg_temp.n(11)), 'tried again, each time later');
+SELECT instance_destroy_later(pg_temp.n(11), 'nor now', true, 100000, 60000);
+SELECT ok((SELECT destroy_next_at < clock_timestamp() + interval '61 s' FROM instances WHERE id = pg_temp.n(11)), 'but not for ever later');
+SELECT instance_destroy_later(pg_temp.n(11), NULL, false, 1000, 60000);
+SELECT is((SELECT ROW(destroy_tries, destroy_error)::text FROM instances WHERE id = pg_temp.n(11)), '(3,)', 'what is under way is no failure');
+SELECT is((SELECT count(*)::int FROM audit WHERE action = 'sandbox.quarantine'), 1, 'put aside once');
 SELECT is((SELECT count(*) FROM sandbox_observe(pg_temp.n(11), NULL, 'destroying', NULL, NULL, NULL, NULL)), 0::bigint, 'a count that is not known');
 SELECT is((SELECT ms::int FROM sb_usage_total), 10500, 'takes nothing back');
 SELECT instance_gone(pg_temp.n(11), 11000, NULL);
@@ -130,6 +149,7 @@ SELECT is(pg_temp.seen(40, 'ready', 0), 1::bigint, 'awake');
 -- lost: explicit, never replaced in silence
 SELECT is(pg_temp.seen(40, 'lost', 0), 1::bigint, 'it vanished');
 SELECT is(pg_temp.state(), 'error 2', 'an error');
+SELECT is((SELECT sandbox_id || ':' || status FROM sb_container), pg_temp.n(40) || ':error', 'the view, when it is lost');
 SELECT is((pg_temp.go(5, 502, 52)).result, 'sandbox_not_found', 'a command is refused');
 SELECT is((SELECT status FROM runs WHERE id = pg_temp.n(5)), 'running', 'the Run goes on');
 SELECT is((SELECT (command_again(pg_temp.n(501), pg_temp.n(53), 'ann', pg_temp.wish(503), pg_temp.ann())).result), 'created', 'with_sandbox: once more');
@@ -143,6 +163,7 @@ SELECT is((pg_temp.go(5, 504, 54, false, 'e2b')).result, 'provider_changed', 'an
 -- a creation that failed
 SELECT is((SELECT count(*) FROM sandbox_observe(pg_temp.n(53), NULL, 'failed', NULL, 0, 'no_image', 'no image')), 1::bigint, 'it failed');
 SELECT is(pg_temp.state(), 'none 3', 'there is none');
+SELECT is((SELECT count(*)::int FROM sb_container), 0, 'nor in the view');
 SELECT is((SELECT error_code FROM user_sandboxes), 'no_image', 'and why');
 SELECT is((pg_temp.go(5, 505, 55)).previous_id, pg_temp.n(53), 'the next one waits until nothing of it is left');
 SELECT is(pg_temp.state(), 'creating 4', 'the generation never falls');
@@ -153,6 +174,10 @@ SELECT throws_ok($$INSERT INTO instances (id, user_id, workspace, generation) SE
 	'23505', NULL, 'two at once are impossible');
 SELECT is((SELECT string_agg(DISTINCT action, ',' ORDER BY action) FROM audit WHERE action LIKE 'sandbox.%'),
 	'sandbox.create,sandbox.failed,sandbox.gone,sandbox.keep_alive,sandbox.lost,sandbox.pause,sandbox.paused,sandbox.quarantine,sandbox.rebuild,sandbox.wake', 'all of it is on record');
+
+-- what time was used for
+SELECT is((SELECT string_agg(usage_reason(k, o), ' ' ORDER BY k, o) FROM unnest(ARRAY['command', 'file', 'verify']) k, unnest(ARRAY[false, true]) o),
+	'agent_run execute agent_run file_operation agent_run verify', 'each kind has its reason');
 
 -- with_sandbox: once, whoever asks how often; and the end that says why does not end the Run first
 CREATE FUNCTION pg_temp.execute(run integer, cmd integer, inst integer) RETURNS command_answer LANGUAGE sql AS $$
