@@ -168,6 +168,7 @@ SELECT is((SELECT error_code FROM user_sandboxes), 'no_image', 'and why');
 SELECT is((pg_temp.go(5, 505, 55)).previous_id, pg_temp.n(53), 'the next one waits until nothing of it is left');
 SELECT is(pg_temp.state(), 'creating 4', 'the generation never falls');
 SELECT is((SELECT (sandbox_quarantine('00000000-0000-7000-8000-000000000001', pg_temp.ann())).result), 'quarantined', 'an operator puts it aside');
+SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_next_at <= clock_timestamp() FROM instances ORDER BY created_at DESC LIMIT 1), 'in sight, and to be destroyed at once');
 SELECT is(pg_temp.state(), 'none 4', 'out of its user''s hands');
 SELECT is((SELECT (sandbox_release('host', 25000, pg_temp.ann())).result), 'nothing', 'nothing to release');
 SELECT throws_ok($$INSERT INTO instances (id, user_id, workspace, generation) SELECT gen_random_uuid(), '00000000-0000-7000-8000-000000000002', 'bob', 1 FROM generate_series(1, 2)$$,
@@ -225,6 +226,36 @@ SELECT is((run_finish(pg_temp.n(10), NULL, 'completed', NULL, NULL, pg_temp.ann(
 UPDATE instances SET usage_ms = 4000 WHERE id = pg_temp.n(71);
 SELECT is(cleanup_confirm(pg_temp.n(10), pg_temp.n(71), pg_temp.n(71), 0), true, 'and is cleaned up');
 SELECT is((SELECT sum(ms)::int FROM sb_usage_log WHERE run_id = pg_temp.n(10)), 4000, 'what was reported counts');
+
+-- given up, and gone without anybody's wish
+DELETE FROM idempotency_keys;
+DELETE FROM sandbox_commands;
+DELETE FROM run_attempts;
+DELETE FROM instances;
+DELETE FROM runs;
+DELETE FROM user_sandboxes;
+SELECT is(pg_temp.run(12, 'z'), 'created', 'a Run');
+SELECT is((pg_temp.go(12, 801, 81)).result, 'created', 'its command');
+SELECT is(pg_temp.state(), 'creating 1', 'in a new sandbox');
+SELECT is(pg_temp.seen(81, 'ready'), 1::bigint, 'ready');
+CREATE FUNCTION pg_temp.release() RETURNS text LANGUAGE sql AS $$ SELECT concat_ws(' ', x.result, array_to_string(x.blockers, ',')) FROM sandbox_release('host', 25000, pg_temp.ann()) x $$;
+SELECT is(pg_temp.release(), 'sandbox_busy active_runs,active_operations', 'not given up in the midst of it');
+SELECT pg_temp.ended(801);
+SELECT is((run_finish(pg_temp.n(12), NULL, 'completed', NULL, NULL, pg_temp.ann())).result, 'finished', 'the Run ends');
+SELECT is(pg_temp.release(), 'sandbox_busy cleanup_pending', 'nor before it is cleaned up');
+SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE cleanup_pending;
+CREATE TEMPORARY TABLE before AS SELECT lock_version AS version FROM user_sandboxes;
+SELECT is(pg_temp.release(), 'released ', 'at rest');
+SELECT is(pg_temp.state(), 'none 1', 'there is none, and the generation is kept');
+SELECT ok((SELECT s.lock_version > b.version FROM user_sandboxes s, before b), 'a decision like any other: who read it before loses');
+SELECT ok((SELECT retired_at IS NOT NULL FROM instances WHERE id = pg_temp.n(81)), 'what there was is to be destroyed');
+SELECT is((SELECT string_agg(action || ' ' || result, ', ' ORDER BY id) FROM audit WHERE object = pg_temp.n(81)::text), 'sandbox.create generation 1, sandbox.release generation 1', 'on record');
+SELECT is((SELECT result FROM pg_temp.execute(13, 802, 82)), 'created', 'the next use');
+SELECT is(pg_temp.state(), 'creating 2', 'makes another');
+SELECT is(pg_temp.seen(82, 'ready'), 1::bigint, 'ready');
+SELECT instance_gone(pg_temp.n(82), 1000, 'somebody removed it');
+SELECT is(pg_temp.state(), 'error 2', 'gone although nobody wished it: an error');
+SELECT is((SELECT count(*)::int FROM instances WHERE id = pg_temp.n(82)), 1, 'the ledger names it until somebody decides');
 
 -- readers
 SELECT is((SELECT string_agg(table_name || '.' || column_name, ' ' ORDER BY 1) FROM information_schema.columns WHERE table_schema = 'public'

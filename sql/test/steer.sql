@@ -85,6 +85,30 @@ SELECT is((pg_temp.steer(30, 31)).result, 'run_ended', 'its time is over, swept 
 SELECT is((SELECT count(*)::int FROM runs_expire_deadlines(10)), 1, 'swept');
 SELECT is(pg_temp.trail(30), 'ann run.create ok, ann run.claim ok, janitor run.lease_expired pending, janitor run.cleanup failed, janitor run.cleanup ok, ann run.claim ok, '
 	'janitor run.run_timeout failed', 'each is on record, a failing clean-up once');
+
+-- a cancel comes to its end, whatever comes in between
+CREATE FUNCTION pg_temp.cancelling(n integer, provider text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_temp.make(n, 'thread ' || n);
+	PERFORM pg_temp.go(n, provider, ('h' || n)::bytea);
+	RETURN (run_cancel(pg_temp.n(n), pg_temp.who())).result;
+END
+$$;
+CREATE FUNCTION pg_temp.status(n integer) RETURNS text LANGUAGE sql AS $$
+	SELECT status || ' ' || cleanup_pending || coalesce(' ' || error_code, '') FROM runs WHERE id = pg_temp.n(n) $$;
+SELECT is(pg_temp.cancelling(40), 'requested', 'a cancel with a command open');
+SELECT is((SELECT count(*)::int FROM runs_settle_cancels(10, 30000)), 0, 'its end is waited for');
+UPDATE runs SET cancel_requested_at = cancel_requested_at - interval '31 s' WHERE id = pg_temp.n(40);
+SELECT is((SELECT count(*)::int FROM runs_settle_cancels(10, 30000)), 1, 'but not for ever');
+SELECT is(pg_temp.status(40), 'cancelled true', 'clean-up ends what is left');
+SELECT is(pg_temp.cancelling(41), 'requested', 'another');
+UPDATE runs SET deadline_at = now() WHERE id = pg_temp.n(41);
+SELECT is((SELECT count(*)::int FROM runs_expire_deadlines(10)), 1, 'reaches its time limit meanwhile');
+SELECT is(pg_temp.status(41), 'cancelled true', 'it was cancelled all the same');
+SELECT is(pg_temp.cancelling(42), 'requested', 'a third');
+SELECT is((SELECT count(*)::int FROM instance_lost((SELECT instance_id FROM runs WHERE id = pg_temp.n(42)), 'sandbox_lost', 'it went')), 1, 'loses its sandbox meanwhile');
+SELECT is(pg_temp.status(42), 'cancelled true', 'as well');
+SELECT is(pg_temp.trail(41), 'ann run.create ok, ann run.claim ok, ann run.cancel requested, janitor run.run_timeout cancelled', 'on record');
 SELECT is((SELECT count(*)::int FROM audit WHERE source IS NULL OR (actor_id IS NULL AND actor IS NULL)), 0, 'nobody is nobody');
 
 SELECT * FROM finish();

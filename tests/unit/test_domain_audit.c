@@ -138,7 +138,14 @@ static void test_own_acts(void **state)
 	settle();
 }
 
-/* The first failure of a clean-up, not each; and that it came to its end. */
+static long waits_s(const struct made *m)
+{
+	char q[160];
+	snprintf(q, sizeof q, "SELECT round(extract(epoch FROM cleanup_next_at - clock_timestamp())) FROM runs WHERE id = '%s'", m->id);
+	return stand_count(&st, q);
+}
+
+/* The first failure of a clean-up, not each; and that it came to its end. It is tried again, each time later, within bounds. */
 static void test_cleanup(void **state)
 {
 	(void)state;
@@ -148,8 +155,16 @@ static void test_cleanup(void **state)
 	stand_control(&st, "", "{\"busy\":1000000}");
 	assert_ok(runs_finish(D, C, m.id, &(struct run_finish){ .lease_token = m.token, .status = "completed" }, &o, err));
 	json_object_put(o);
-	for (int i = 0; i < 3; i++)
+	const struct domain_limits limits = D->limits;
+	D->limits.backoff_min_ms = 1000000;
+	D->limits.backoff_max_ms = 5000000;
+	static const long want[] = { 2000, 4000, 5000 };
+	for (size_t i = 0; i < UNIT_LEN(want); i++) {
 		assert_int_equal(cleanup_run(D, m.id, NULL), -1);
+		assert_in_range(waits_s(&m), want[i] - 60, want[i]);
+	}
+	D->limits = limits;
+	sql("UPDATE runs SET cleanup_next_at = now() WHERE cleanup_pending");
 	stand_control(&st, "", "{\"busy\":0}");
 	settle();
 	assert_rows(m.id, MADE ANN "run.finish completed\n" OWN "run.cleanup failed\n" OWN "run.cleanup ok");
