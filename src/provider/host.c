@@ -84,7 +84,7 @@ static struct provider *host_open(struct loop *l, const struct config *c, const 
 	p->config = c;
 	p->events = ev;
 	p->arg = arg;
-	p->root_fd = p->workspaces_fd = -1;
+	p->root_fd = p->workspaces_fd = p->launcher_fd = -1;
 	list_init(&p->sandboxes_list);
 	if (start_up(p, err) < 0) {
 		host_close(p);

@@ -69,6 +69,7 @@ struct provider {
 	struct list sandboxes_list;
 	struct owed *owed;
 	struct host_call *probe;         /* out, or NULL */
+	int launcher_fd;                 /* a pidfd of the launcher that was asked last, or -1 */
 	int64_t probed_ms;
 	char *facts;                     /* of the last probe; NULL: none yet */
 	bool launcher_there;

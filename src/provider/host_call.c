@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/str.h"
+#include "core/unixsock.h"
 
 #define ANSWER_MAX 8192
 #define REQUEST_MAX 4096
@@ -40,6 +42,13 @@ static void call_free(struct host_call *c)
 void host_call_cancel(struct host_call *c)
 {
 	call_free(c);
+}
+
+int host_call_launcher(const struct host_call *c)
+{
+	struct unix_peer peer;   /* who listens */
+
+	return unix_peer(c->fd, &peer, NULL) == 0 && peer.pid > 1 ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
 }
 
 /* What the answer's last line says; its text is cut off. */

@@ -12,6 +12,8 @@ typedef void host_call_fn(void *arg, const char *text, const err_t *err);
 
 /* fields: NULL-terminated, copied. */
 struct host_call *host_call_start(struct loop *l, const char *socket, const char *const *fields, int64_t ms, host_call_fn *fn, void *arg, err_t **err);
+/* A pidfd of the launcher that was asked, the caller's; -1: it has ended, or this process cannot see it. */
+int host_call_launcher(const struct host_call *c);
 void host_call_cancel(struct host_call *c);   /* fn is not called; what was asked may still be done. NULL is fine */
 
 #endif

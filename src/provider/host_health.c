@@ -1,5 +1,6 @@
 /* host_health.c - what readiness needs, each fact with a hint at its remedy. Cheap: the launcher tries it out in the background. */
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -53,6 +54,21 @@ static void on_probed(void *arg, const char *text, const err_t *err)
 	p->facts = str_dup(text);
 }
 
+/* The one that was asked last is no more, however good its answer still is. */
+static bool launcher_ended(const struct provider *p)
+{
+	struct pollfd f = { .fd = p->launcher_fd, .events = POLLIN };
+
+	return p->launcher_fd >= 0 && poll(&f, 1, 0) == 1;
+}
+
+static void launcher_watch(struct provider *p, int fd)
+{
+	if (p->launcher_fd >= 0)
+		close(p->launcher_fd);
+	p->launcher_fd = fd;
+}
+
 void host_probe_begin(struct provider *p)
 {
 	const char *const fields[] = { "probe", NULL };
@@ -60,8 +76,10 @@ void host_probe_begin(struct provider *p)
 	if (p->probe)
 		return;
 	p->probe = host_call_start(p->loop, p->launcher, fields, PROBE_MS, on_probed, p, NULL);
-	if (p->probe)
+	if (p->probe) {
+		launcher_watch(p, host_call_launcher(p->probe));
 		return;
+	}
 	p->probed_ms = clock_boot_ms();
 	p->launcher_there = false;
 	if (str_fmt(p->launcher_hint, sizeof(p->launcher_hint), "no answer at %s: is paddock-launcher running?", p->launcher) < 0)
@@ -71,6 +89,7 @@ void host_probe_begin(struct provider *p)
 void host_probe_free(struct provider *p)
 {
 	host_call_cancel(p->probe);
+	launcher_watch(p, -1);
 	free(p->facts);
 }
 
@@ -113,7 +132,7 @@ char *host_health(struct provider *p)
 
 	if (p->facts)
 		each_fact(p->facts, count_missing, &missing);
-	if (clock_boot_ms() - p->probed_ms > (missing ? PROBE_AWAY_MS : PROBE_AGE_MS))
+	if (launcher_ended(p) || clock_boot_ms() - p->probed_ms > (missing ? PROBE_AWAY_MS : PROBE_AGE_MS))
 		host_probe_begin(p);
 	fact_add_vital(&b, "launcher", p->launcher_there, p->launcher_there || p->launcher_hint[0] ? p->launcher_hint : "not asked yet");
 	if (p->facts)

@@ -329,7 +329,7 @@ def test_the_launcher_dies_and_nothing_else(own):
     x.launcher.kill()
     x.launcher.wait()
     assert x.call("GET", "/v1/commands/%s/result" % cid).json["stdout"] == "done\n"
-    degraded = wait_for("health tells", lambda: next((c for c in x.call("GET", "/v1/health").json["components"] if c["name"] == "launcher" and not c["ok"]), None), 40)
+    degraded = wait_for("health tells", lambda: next((c for c in x.call("GET", "/v1/health").json["components"] if c["name"] == "launcher" and not c["ok"]), None), 2)
     assert "paddock-launcher" in degraded["hint"] and degraded["away"] is True
     late, _ = x.put(new(), "echo late", workspace="late")
     x.start_launcher()
