@@ -10,6 +10,8 @@ tests_lib_paddock_executor_scripted_SOURCES = src/executor/main.c tests/lib/scri
 tests_lib_paddock_executor_scripted_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/lib
 tests_lib_paddock_executor_scripted_LDADD = $(EXECUTOR_LDADD)
 
+EXTRA_DIST += tests/lib/host_truth.py
+
 dist_check_SCRIPTS += tests/unit/test_provider_control
 EXTRA_DIST += tests/integration/test_executor_scripted.py tests/integration/test_provider_conformance.py tests/lib/scripted_truth.py
 if HAVE_CMOCKA

@@ -1,7 +1,7 @@
 """Whole services without nginx: a PostgreSQL cluster, an executor and paddock-api nodes on it. What crash matrix and node tests share. Needs root.
 
 A Stack is one database, one executor and any number of API nodes. Its users' commands leave marks, so that a test can count how often each was really
-started; what really exists is asked of the provider, past the executor's books (Unshare, Scripted)."""
+started; what really exists is asked of the provider, past the executor's books (Unshare, Scripted, Host)."""
 
 import collections
 import contextlib
@@ -23,6 +23,7 @@ import fcgi_client
 import host_lab
 from executor import Executor
 from host_lab import Lab
+from host_truth import HostTruth
 from scripted_truth import ScriptedTruth
 
 LIB = os.path.dirname(os.path.abspath(__file__))
@@ -212,18 +213,32 @@ class Node:
         return fcgi_client.request(self.sock, params, data, timeout)
 
 
-class Unshare:
+class Kit:
+    """What a Stack has to know of a provider: how its executor is started, and what really is, past the executor's books."""
+    place, options = {}, ""   # where its commands run, when not in the Workspace; what the configuration says of it
+
+    def __init__(self):
+        self.env = {}
+
+    def executor(self, build, **options):
+        return ExecutorNode(build, self, **options)
+
+    def violations(self, _stack):
+        """What a provider never may do and did."""
+        return []
+
+
+class Unshare(Kit):
     """The executor over the real agent in bare pid namespaces: one sandbox a Run."""
     name, service, persistent = "per-run", {}, False
     place = {"cwd": "/tmp"}   # it has the machine's own files
-    options = ""
 
     def __init__(self, build, root):
+        super().__init__()
         self.program = build + "/tests/lib/paddock-executor-unshare"
         self.marks = root + "/marks"
         os.mkdir(self.marks, 0o777)
         os.chmod(self.marks, 0o777)
-        self.env = {}
 
     @staticmethod
     def available(build):
@@ -260,25 +275,30 @@ class Unshare:
             os.kill(int(f.read().split()[0]), signal.SIGKILL)
 
 
-    @staticmethod
-    def violations():
-        return []
-
-
-class Scripted:
+class Scripted(Kit):
     """The executor over a simulated control plane: one sandbox a user."""
     name, service, persistent = "scripted", {"provider": "host"}, True
-    place, options = {}, "[host]\ni_understand = yes\n"
+    options = "[host]\ni_understand = yes\n"
 
     def __init__(self, build, root):
+        super().__init__()
         self.program = build + "/tests/lib/paddock-executor-scripted"
         os.mkdir(root + "/scripted")
         self.truth = ScriptedTruth(root + "/scripted")
-        self.env = {"PADDOCK_SCRIPTED_DIR": root + "/scripted"}
+        self.env["PADDOCK_SCRIPTED_DIR"] = root + "/scripted"
 
     @staticmethod
     def available(build):
         return os.access(build + "/tests/lib/paddock-executor-scripted", os.X_OK)
+
+    @contextlib.contextmanager
+    def away(self, _executor):
+        """What the executor drives does not answer."""
+        self.truth.script("any reject unavailable")
+        try:
+            yield
+        finally:
+            self.truth.script()
 
     def command(self, mark, seconds=0):
         return "echo %s%s" % (mark, "; sleep %g" % seconds if seconds else "")
@@ -292,10 +312,10 @@ class Scripted:
     def instances(self, executor):
         return {i.id: i.workspace for i in self.truth.living()}
 
-    def violations(self):
+    def violations(self, _stack):
         return self.truth.read().violations
 
-    def ever_made(self, stack):
+    def ever_made(self):
         return len(self.truth.read().instances)
 
     def running_ms(self, executor):
@@ -352,17 +372,34 @@ class ExecutorNode(Executor):
             shutil.rmtree(self.root, ignore_errors=True)
 
 
-class Host:
+class Host(Kit):
     """The executor and the launcher over provider host, as an account of their own."""
     name, service, persistent = "host", {"provider": "host"}, True
-    place, options = {}, "[host]\ni_understand = yes\n"
+    options = "[host]\ni_understand = yes\n"
+    host = {}   # what the executor's configuration says of it besides
 
-    def __init__(self, build, root):
-        self.env, self.root = {}, root
+    def __init__(self, _build, _root):
+        super().__init__()
+        self.truth = self.account = None
 
     @staticmethod
     def available(build):
         return host_lab.why_not(build) is None
+
+    def executor(self, build, **options):
+        made = HostExecutor(build, self.host, **options)
+        self.truth, self.account = HostTruth(made.root + "/sandboxes"), made.account
+        return made
+
+    @contextlib.contextmanager
+    def away(self, executor):
+        """Nobody starts or removes a sandbox."""
+        executor.launcher.kill()
+        executor.launcher.wait()
+        try:
+            yield
+        finally:
+            executor.start_launcher()
 
     def command(self, mark, seconds=0):
         return "echo x >>/home/user/workspace/%s; echo %s%s" % (mark, mark, "; sleep %g" % seconds if seconds else "")
@@ -376,15 +413,16 @@ class Host:
                         out[name] = len(f.readlines())
         return out
 
-    def instances(self, executor):
-        return {iid: None for iid in executor.dirs()}
+    def instances(self, _executor):
+        return self.truth.living()
 
-    @staticmethod
-    def violations():
-        return []
+    def violations(self, stack):
+        left = {os.path.basename(group)[len("host-"):] for group in self.account.groups()}
+        owners = stack.session.json("SELECT a.object, u.name FROM audit a JOIN users u ON u.id = a.user_id WHERE a.action IN ('sandbox.create', 'sandbox.rebuild')")
+        return self.truth.violations({o["object"]: o["name"] for o in owners}) + ["the control group of %s is left" % iid for iid in left - set(self.truth.living())]
 
-    def ever_made(self, stack):
-        return int(stack.session.one("SELECT count(*) FROM audit WHERE action = 'sandbox.create'"))
+    def ever_made(self):
+        return self.truth.ever_made()
 
     def running_ms(self, executor):
         return {i["id"]: i["running_ms"] for i in executor.call("GET", "/v1/instances").json["items"] if i["state"] != "gone"}
@@ -393,8 +431,8 @@ class Host:
 class HostExecutor(Lab):
     """What ExecutorNode is to the others. Both programs read the same file of faults."""
 
-    def __init__(self, build, _provider, **options):
-        super().__init__(build)
+    def __init__(self, build, host, **options):
+        super().__init__(build, **host)
         self.faults = Faults(self.fault)
         with open(self.root + "/paddock.ini", encoding="utf-8") as f:
             text = f.read()
@@ -514,7 +552,7 @@ class Stack:
         self.provider = provider_class(self.build, self.root)
         self.db = cluster.database()
         self.session = cluster.session(self.db)
-        self.executor = (HostExecutor if provider_class is Host else ExecutorNode)(self.build, self.provider, **(executor_options or {}))
+        self.executor = self.provider.executor(self.build, **(executor_options or {}))
         self.nodes = [Node(self, i, **options) for i in range(nodes)]
 
     def __enter__(self):
