@@ -10,6 +10,11 @@ tests_lib_paddock_executor_scripted_SOURCES = src/executor/main.c tests/lib/scri
 tests_lib_paddock_executor_scripted_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/lib
 tests_lib_paddock_executor_scripted_LDADD = $(EXECUTOR_LDADD)
 
+# A file operation of the service, for tests/integration/test_two_nodes.py.
+noinst_PROGRAMS += tests/lib/file-operation
+tests_lib_file_operation_SOURCES = tests/lib/file_operation.c
+tests_lib_file_operation_CPPFLAGS = $(AM_CPPFLAGS) $(JSONC_CFLAGS)
+tests_lib_file_operation_LDADD = $(DOMAIN_LDADD)
 EXTRA_DIST += tests/lib/host_truth.py
 
 dist_check_SCRIPTS += tests/unit/test_provider_control

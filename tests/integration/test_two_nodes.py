@@ -118,8 +118,8 @@ class Locks:
         self.session.close()
 
 
-def blockers(u):
-    answer = u.call("POST", "/api/user/sandbox/rebuild")
+def blockers(u, what="rebuild"):
+    answer = u.call("POST", "/api/user/sandbox/" + what)
     assert (answer.status, answer.code) == (409, "sandbox_busy"), answer
     return set(answer.json["blockers"])
 
@@ -308,6 +308,34 @@ class TwoNodes:
         agree(stack)
         figure(request, "control plane away: known after %.1f s, ready again after %.1f s" % (noticed, back))
 
+    def test_rebuild_is_refused_during_a_file_operation(self, stack):
+        """It is on record and in the executor as what it is: it has the base environment alone."""
+        u = User(stack, "filer")
+        cid = u.file_operation("env; tee notes")
+        u.started(cid)
+        until("its sandbox is on record as up", lambda: u.sandbox()["state"] == "ready")
+        was = u.sandbox()
+        assert stack.session.one("SELECT kind FROM sandbox_commands WHERE id = '%s'" % cid) == "file"
+        for node in stack.nodes:
+            for what in ("rebuild", "release"):
+                assert blockers(u.on(node), what) == {"active_runs", "active_operations"}   # it has a Run of its own
+            assert blockers(u.on(node), "pause") == {"active_operations"}
+            assert u.on(node).call("GET", "/api/user/sandbox").json["active_operations"] == 1
+        u.leave_idle()
+        time.sleep(0.5)   # several rounds of both janitors
+        assert u.sandbox()["state"] == "ready"
+        assert u.call("POST", "/api/commands/%s/stdin?eof=1" % cid, "kept").status == 202
+        end = u.ended(cid)
+        assert end["exit_code"] == 0 and "HOME=/home/user\n" in end["stdout"] and "PADDOCK_" not in end["stdout"], end
+        assert stack.session.one("SELECT DISTINCT reason FROM sb_usage_log l JOIN users u ON u.id = l.user_id WHERE u.name = 'filer'") == "file_operation"
+        assert "PADDOCK_PROJECT_DIR=" in u.ended(u.execute("env"))["stdout"]
+        until("at rest", lambda: not u.unrest())
+        assert (u.sandbox()["instance_id"], u.sandbox()["generation"]) == (was["instance_id"], was["generation"])
+        assert u.again("POST", "/api/user/sandbox/rebuild").json["generation"] == was["generation"] + 1
+        until("the new one is there", lambda: u.sandbox()["state"] == "ready")
+        assert "kept" in u.ended(u.execute("cat notes"))["stdout"]
+        agree(stack)
+
 
 @pytest.mark.skipif(not Scripted.available(BUILD), reason="the scripted provider is not built")
 class TestScripted(TwoNodes):
@@ -331,12 +359,6 @@ class TestScripted(TwoNodes):
         assert u.get_run(run)["runtime_cleanup_pending"] and blockers(u) == {"cleanup_pending"}
         stack.provider.truth.script()
         until("it is cleaned up", lambda: not u.get_run(run)["runtime_cleanup_pending"], 40)
-        # A file operation: a command of that kind.
-        cid = u.execute(u.mark(3)[1])
-        u.started(cid)
-        stack.session.rows("UPDATE sandbox_commands SET kind = 'file' WHERE id = '%s'" % cid)
-        assert "active_operations" in blockers(u)
-        u.ended(cid)
         until("at rest", lambda: not u.unrest())
         assert u.sandbox()["generation"] == was["generation"] and u.sandbox()["instance_id"] == was["instance_id"]
         assert u.again("POST", "/api/user/sandbox/rebuild").json["generation"] == was["generation"] + 1

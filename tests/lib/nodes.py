@@ -515,6 +515,12 @@ class User:
             return last[0]["status"] in ("exited", "lost") and last[0]
         return until(lambda: "command %s ends: %r" % (cid, last[0]), over, timeout, 0.05)
 
+    def file_operation(self, command):
+        """What the service does to this user's files by that command, which has its standard input open. No request starts one: the rules do."""
+        done = subprocess.run([self.stack.build + "/tests/lib/file-operation", self.node.conf, self.token, command], check=True, capture_output=True, text=True, timeout=30,
+                              env=env_of({}))
+        return done.stdout.strip()
+
     def started(self, cid, timeout=20):
         return until("command %s runs" % cid, lambda: self.command(cid)["status"] != "pending", timeout, 0.03)
 
