@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "provider/outside.h"
 
 static void read_config(struct provider *p)
 {
@@ -111,8 +112,10 @@ struct box *container_find(struct provider *p, const char *id)
 
 void container_tell(struct box *b, enum instance_event ev, const err_t *err)
 {
+	cleanup_err err_t *told = b->quiet ? NULL : outside_err(b->id, err);
+
 	if (!b->quiet)
-		b->p->events->instance(b->p->arg, b->id, ev, err);
+		b->p->events->instance(b->p->arg, b->id, ev, told);
 	else if (ev == INSTANCE_DESTROY_FAILED)
 		log_kv(LOG_WARN, "orphan_not_removed", "instance", b->id, "err", err_message(err), NULL);
 }
@@ -134,6 +137,7 @@ static struct box *add_box(struct provider *p, const struct instance_spec *s, er
 		return NULL;
 	if (str_copy(b->workspace, sizeof(b->workspace), s->workspace) < 0 || box_agent_open(b, err) < 0) {
 		box_free(b);
+		outside_fail(s->id, err);
 		return NULL;
 	}
 	return b;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "core/id.h"
 #include "provider/container.h"
+#include "provider/outside.h"
 
 static struct box *managed(struct provider *p, const char *id, err_t **err)
 {
@@ -69,7 +70,7 @@ static void on_listed(void *arg, const struct engine_answer *a, const err_t *err
 {
 	struct provider *p = arg;
 	cleanup_free struct listed *items = err ? NULL : calloc(a->n + 1, sizeof(*items));
-	cleanup_err err_t *failed = NULL;
+	cleanup_err err_t *failed = outside_err("", err);
 
 	if (!err && !items)
 		err_set(&failed, ERR_NO_MEMORY, NULL, "list of instances");
@@ -79,7 +80,7 @@ static void on_listed(void *arg, const struct engine_answer *a, const err_t *err
 
 		items[i] = (struct listed){ .ref = c->name, .id = ours ? c->instance : NULL, .state = c->state == ENGINE_RUNNING ? LISTED_RUNNING : LISTED_OTHER };
 	}
-	p->events->listed(p->arg, items, items ? a->n : 0, items != NULL, err ? err : failed);
+	p->events->listed(p->arg, items, items ? a->n : 0, items != NULL, failed);
 }
 
 int container_list(struct provider *p, err_t **err)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "provider/outside.h"
 
 static void read_config(struct provider *p)
 {
@@ -106,7 +107,9 @@ struct sandbox *host_find(struct provider *p, const char *id)
 
 void host_tell(struct sandbox *s, enum instance_event ev, const err_t *err)
 {
-	s->p->events->instance(s->p->arg, s->id, ev, err);
+	cleanup_err err_t *told = outside_err(s->id, err);
+
+	s->p->events->instance(s->p->arg, s->id, ev, told);
 }
 
 static struct sandbox *add(struct provider *p, const struct instance_spec *spec, err_t **err)
@@ -131,7 +134,7 @@ static int host_adopt(struct provider *p, const struct instance_spec *spec, enum
 	s->was_ready = was != INSTANCE_WAS_MADE;
 	if (was != INSTANCE_WAS_PAUSED && sandbox_agent_open(s, err) < 0) {
 		sandbox_free(s);
-		return -1;
+		return outside_fail(spec->id, err);
 	}
 	sandbox_begin(s, SANDBOX_LOOK);
 	return 0;

@@ -18,6 +18,7 @@ libprovider_a_SOURCES = \
 	src/provider/host_call.c src/provider/host_call.h \
 	src/provider/host_layout.c src/provider/host_layout.h \
 	src/provider/leftovers.c src/provider/leftovers.h \
+	src/provider/outside.c src/provider/outside.h \
 	src/provider/owed.c src/provider/owed.h \
 	src/provider/netguard_rules.c src/provider/netguard_rules.h \
 	src/provider/process.c src/provider/process.h \
@@ -50,7 +51,7 @@ EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 
 if HAVE_CMOCKA
 PROVIDER_TESTS = tests/unit/test_cgroup tests/unit/test_container_ask tests/unit/test_engine_faults tests/unit/test_engine_http \
-	tests/unit/test_instances tests/unit/test_netguard_rules tests/unit/test_owed tests/unit/test_workspace
+	tests/unit/test_instances tests/unit/test_netguard_rules tests/unit/test_outside tests/unit/test_owed tests/unit/test_workspace
 check_PROGRAMS += $(PROVIDER_TESTS)
 PROVIDER_TEST_LDADD = libprovider.a $(CORE_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_cgroup_LDADD = $(PROVIDER_TEST_LDADD)
@@ -64,6 +65,7 @@ tests_unit_test_engine_faults_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_engine_http_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_instances_LDADD = libexecutor.a $(PROVIDER_TEST_LDADD)
 tests_unit_test_netguard_rules_LDADD = $(PROVIDER_TEST_LDADD)
+tests_unit_test_outside_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_owed_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_workspace_LDADD = $(PROVIDER_TEST_LDADD)
 endif

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "core/id.h"
+#include "provider/outside.h"
 
 struct owed {
 	const struct provider_events *events;
@@ -92,6 +93,7 @@ static int owe(struct owed *o, const char *id, const char *scope, const struct a
 
 int owed_event(struct owed *o, const char *instance_id, enum instance_event ev, err_t *what, err_t **err)
 {
+	outside_fail(instance_id, &what);
 	return owe(o, instance_id, "", &(struct answer){ .ev = ev, .err = what }, err);
 }
 

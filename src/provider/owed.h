@@ -1,6 +1,7 @@
 /* owed.h - answers that a provider has at once but may not give from within a call: they are told from the loop, in their order.
  *
- * For any provider. Ids are copied. Whoever is told may ask again, which owes anew; it must not free what is told from. */
+ * For any provider. Ids are copied; what an event says of an error is made fit for answers (outside.h). Whoever is told may ask again, which owes anew; it must
+ * not free what is told from. */
 #ifndef PADDOCK_PROVIDER_OWED_H
 #define PADDOCK_PROVIDER_OWED_H
 

@@ -11,7 +11,8 @@
  *
  * Error classes, in calls and events: ERR_NOT_FOUND (confirmed absent), ERR_BUSY (not now, nothing done), ERR_UNKNOWN (it may have been done: ask again
  * by id, never create a second), ERR_DENIED (credentials), ERR_UNAVAILABLE (engine or control plane away, nothing done), ERR_LIMIT (quota),
- * ERR_REFUSED with detail "…_unsupported" (a capability that the provider does not have). Every provider passes tests/unit/test_provider.c. */
+ * ERR_REFUSED with detail "…_unsupported" (a capability that the provider does not have). Messages end up in answers: they name no path of this machine
+ * (outside.h). Every provider passes tests/unit/test_provider.c. */
 #ifndef PADDOCK_PROVIDER_PROVIDER_H
 #define PADDOCK_PROVIDER_PROVIDER_H
 

@@ -367,6 +367,60 @@ def test_the_directory_vanishes(own):
     x.destroy(iid)
 
 
+# --- what cannot be started ---
+
+def no_workspaces_parent(x, iid):
+    os.chmod(x.root + "/ws", 0)
+
+
+def a_file_for_a_workspace(x, iid):
+    with open(x.root + "/ws/w", "w", encoding="utf-8"):
+        pass
+
+
+def a_link_for_the_files(x, iid):
+    os.mkdir(x.root + "/ws/w")
+    os.chown(x.root + "/ws/w", x.account.pw_uid, x.account.pw_gid)
+    os.symlink("/etc", x.root + "/ws/w/files")
+
+
+def no_agents_directory(x, iid):
+    os.rmdir(x.root + "/agents")
+
+
+def no_agent(x, iid):
+    os.unlink(x.root + "/bin/paddock-agent")
+
+
+def no_sandboxes_directory(x, iid):
+    os.rmdir(x.root + "/sandboxes")
+
+
+def no_launcher(x, iid):
+    x.launcher.kill()
+    x.launcher.wait()
+    os.unlink(x.root + "/engine/launcher.sock")
+
+
+@pytest.mark.parametrize("plainly", [{}, {"bwrap": "/nonexistent"}], ids=["bwrap", "plainly"])
+@pytest.mark.parametrize("spoil", [no_workspaces_parent, a_file_for_a_workspace, a_link_for_the_files, no_agents_directory, no_agent, no_sandboxes_directory, no_launcher])
+def test_a_failed_start_names_no_path_of_the_host(spoil, plainly):
+    """R4.1: the log has the whole; no answer and no record does."""
+    x, iid = host_lab.Lab(BUILD, create_timeout_ms=1500, **plainly).start(), new()
+    try:
+        spoil(x, iid)
+        cid, put = x.put(iid, "true")
+        answers = [put] + ([x.call("GET", "/v1/commands/%s/result" % cid)] if put.status < 300 else [])
+        answers += [x.call("GET", "/v1/commands/" + cid), x.call("GET", "/v1/instances/" + iid), x.call("GET", "/v1/instances")]
+        assert any(b'"error":{' in a.body or a.status >= 400 for a in answers), [a.body for a in answers]
+        for a in answers:
+            assert x.root.encode() not in a.body and b"/var/" not in a.body and b"oldroot" not in a.body, a.body
+        assert x.instance(iid).get("state") in ("failed", None), x.instance(iid)
+    finally:
+        x.kill()
+        x.end()
+
+
 # --- pause and wake ---
 
 def state(x, iid, *wanted):

@@ -23,6 +23,12 @@ static enum instance_event stop_at;
 
 /* --- what the provider tells --- */
 
+static void saw_error(const err_t *err)
+{
+	str_copy(stand.last_detail, sizeof(stand.last_detail), err ? err_detail(err) : "");
+	str_copy(stand.last_text, sizeof(stand.last_text), err ? err_message(err) : "");
+}
+
 static void on_instance(void *arg, const char *id, enum instance_event ev, const err_t *err)
 {
 	(void)arg;
@@ -31,7 +37,7 @@ static void on_instance(void *arg, const char *id, enum instance_event ev, const
 	assert_string_equal(id, FAKE_IID);
 	assert_true(stand.n_seen < UNIT_LEN(stand.seen));
 	stand.seen[stand.n_seen++] = ev;
-	str_copy(stand.last_detail, sizeof(stand.last_detail), err ? err_detail(err) : "");
+	saw_error(err);
 	if (ev == stop_at)
 		loop_stop(loop);
 }
@@ -68,7 +74,7 @@ static void on_scope_ended(void *arg, const char *instance_id, const char *scope
 	(void)arg;
 	assert_string_equal(instance_id, FAKE_IID);
 	assert_string_equal(scope, SCOPE);
-	str_copy(stand.last_detail, sizeof(stand.last_detail), err ? err_detail(err) : "");
+	saw_error(err);
 	stand.scopes_ended++;
 	loop_stop(loop);
 }
@@ -78,7 +84,7 @@ static void on_listed(void *arg, const struct listed *items, size_t n, bool comp
 	(void)arg;
 	stand.n_listed = n;
 	stand.list_complete = complete;
-	str_copy(stand.last_detail, sizeof(stand.last_detail), err ? err_detail(err) : "");
+	saw_error(err);
 	str_copy(stand.listed_id, sizeof(stand.listed_id), n && items[0].id ? items[0].id : "");
 	str_copy(stand.listed_ref, sizeof(stand.listed_ref), n ? items[0].ref : "");
 	stand.listed_as = n ? items[0].state : LISTED_OTHER;

@@ -12,6 +12,7 @@ struct stand_seen {
 	enum instance_event seen[32];
 	size_t n_seen;
 	char last_detail[64];             /* of the last error, of whatever kind; "" when there was none */
+	char last_text[256];              /* its message */
 	unsigned scopes_ended;            /* answers; each stops the loop */
 	size_t n_listed;                  /* the last list; it stops the loop, too */
 	bool list_complete;

@@ -100,6 +100,8 @@ static int do_create(err_t **err)
 {
 	fake.creates++;
 	fake.creating--;
+	if (fake.refusal)
+		return err_set(err, ERR_REFUSED, "engine_refused", "%s", fake.refusal);
 	if (fake.no_image)
 		return err_set(err, ERR_NOT_FOUND, NULL, "no such image");
 	if (fake.exists || fake.ghost)

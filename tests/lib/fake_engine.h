@@ -24,6 +24,7 @@ struct fake_engine {
 	unsigned drop_creates;      /* so many creates are not done and their answer is lost */
 	unsigned break_starts;
 	unsigned lie_removes;       /* so many removes say yes and do nothing */
+	const char *refusal;        /* what creates are refused with */
 	bool no_image, wrong_token, no_agent, old_agent;
 };
 

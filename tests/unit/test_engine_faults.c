@@ -147,6 +147,22 @@ static void no_image(void **state)
 	gone();
 }
 
+/* R4.1: an engine names the host's paths freely. */
+static void no_path_of_the_host_is_told(void **state)
+{
+	(void)state;
+	fake.refusal = "engine answered 400: statfs /var/lib/paddock/workspaces/w/files: no such file or directory";
+	create();
+	until(INSTANCE_FAILED);
+	assert_string_equal(stand.last_detail, "engine_refused");
+	assert_string_equal(stand.last_text, "engine answered 400: statfs …: no such file or directory");
+	stand.last_text[0] = '\0';
+	assert_int_equal(provider_container.lookup(provider, FAKE_IID, NULL), 0);
+	until(INSTANCE_FAILED);
+	assert_string_equal(stand.last_text, "engine answered 400: statfs …: no such file or directory");
+	gone();
+}
+
 static void starts_that_break(void **state)
 {
 	(void)state;
@@ -337,7 +353,7 @@ int main(void)
 		CASE(made_and_gone), CASE(a_second_create_is_refused), CASE(creates_go_one_by_one), CASE(destroyed_before_its_turn),
 		CASE(removals_give_way), CASE(a_lost_answer_is_adopted), CASE(a_create_that_never_was_is_repeated),
 		CASE(an_engine_that_comes_back), CASE(an_engine_that_stays_away), CASE(storage_of_a_killed_create_is_removed), CASE(no_image),
-		CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
+		CASE(no_path_of_the_host_is_told), CASE(starts_that_break), CASE(starts_that_never_work), CASE(somebody_else_s_container), CASE(a_wrong_token), CASE(destroyed_while_it_is_made),
 		CASE(a_remove_that_lies), CASE(destroy_of_an_unknown_id), CASE(adopted_running), CASE(adopted_while_the_engine_is_away), CASE(adopted_while_the_agent_is_away),
 		CASE(adopted_and_no_longer_there),
 		CASE(adopted_and_never_made), CASE(ends_by_itself), CASE(the_agent_dials_again), CASE(sweeps),
