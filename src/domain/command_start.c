@@ -267,15 +267,18 @@ static int write_refusal(struct domain *d, const char *id, const err_t *why)
 	return 0;
 }
 
+/* sent: one of this request's PUTs may have arrived. One of an earlier request with the same key may have in any case: of that command nothing is written. */
 static int put_failed(struct domain *d, const struct caller *c, const struct start *s, const struct db_result *r, bool sent, err_t *why, err_t **err)
 {
 	const char *id = db_str(r, 0, START_COMMAND);
-	if (sent && (err_code(why) == ERR_UNKNOWN || err_code(why) == ERR_UNAVAILABLE)) {
+	bool replayed = str_eq(db_str(r, 0, START_RESULT), "replayed");
+	if ((sent || replayed) && (err_code(why) == ERR_UNKNOWN || err_code(why) == ERR_UNAVAILABLE)) {
 		err_set(err, ERR_UNKNOWN, "outcome_unknown", "command %s may have been started: %s", id, err_message(why));
 		err_free(why);
 		return -1;
 	}
-	(void)write_refusal(d, id, why);
+	if (!replayed)
+		(void)write_refusal(d, id, why);
 	if (s->row.provider && err_code(why) == ERR_NOT_FOUND) {
 		err_free(why);
 		(void)sandbox_take_missing(d, db_str(r, 0, START_INSTANCE), 0, NULL);

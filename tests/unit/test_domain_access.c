@@ -44,6 +44,33 @@ static void test_idempotency(void **state)
 	assert_false(s2.replayed);
 }
 
+/* Whoever repeats a request does not know what became of the first: the executor may have the command, also when it cannot be asked now. */
+static void test_a_repetition_refuses_nothing(void **state)
+{
+	(void)state;
+	struct made m = make_run("repeated", true, 0);
+	struct command_started s1, s2;
+	struct command_new cn = { .command = "x", .lease_token = m.token, .view = COMMAND_VIEW_RESULT, .idempotency = { .key = "rep1", .body = "b", .body_len = 1 } };
+	struct command_new one = { .command = "x", .view = COMMAND_VIEW_RESULT, .idempotency = { .key = "rep2", .body = "b", .body_len = 1 } };
+	assert_ok(commands_start(D, C, m.id, &cn, &s1, err));
+	stand_executor_kill(&st);
+	assert_fails(commands_start(D, C, m.id, &cn, &s2, err), "outcome_unknown");
+	stand_executor_start(&st);
+	stand_control(&st, "", "{\"busy\":3}");
+	assert_fails(commands_start(D, C, m.id, &cn, &s2, err), "outcome_unknown");
+	assert_ok(commands_start(D, C, m.id, &cn, &s2, err));
+	assert_true(s2.replayed);
+	assert_string_equal(s1.id, s2.id);
+	stand_control(&st, "", "{\"lose\":100}");
+	assert_fails(execute_start(D, C, &one, &s1, err), "outcome_unknown");
+	stand_control(&st, "", "{\"lose\":0,\"busy\":3}");
+	assert_fails(execute_start(D, C, &one, &s2, err), "outcome_unknown");
+	assert_ok(execute_start(D, C, &one, &s2, err));
+	assert_true(s2.replayed);
+	assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL AND (run_id IN (SELECT id FROM runs WHERE thread_id = 'repeated') "
+		"OR id = (SELECT command_id FROM idempotency_keys WHERE key = 'rep2'))"), 2);
+}
+
 /* R2.10: the limit of a Run; an end that was only reported makes room. */
 static void test_limits(void **state)
 {
@@ -380,7 +407,7 @@ static void test_retention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_idempotency), cmocka_unit_test(test_limits), cmocka_unit_test(test_bad_values),
+		cmocka_unit_test(test_idempotency), cmocka_unit_test(test_a_repetition_refuses_nothing), cmocka_unit_test(test_limits), cmocka_unit_test(test_bad_values),
 		cmocka_unit_test(test_others_things), cmocka_unit_test(test_tokens), cmocka_unit_test(test_lists), cmocka_unit_test(test_health), cmocka_unit_test(test_instances),
 		cmocka_unit_test(test_retention),
 	};
