@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "ctl/ctl_commands.h"
 #include "ctl/ctl_context.h"
+#include "ctl/ctl_table.h"
 #include "domain/sandbox.h"
 #include "domain/sandbox_admin.h"
 
@@ -98,10 +99,9 @@ static int print_json(json_t *sandboxes, json_t *left)
 {
 	cleanup_json json_t *o = json_object_new_object();
 
-	if (!o || json_add(o, "sandboxes", json_object_get(sandboxes)) < 0 || json_add(o, "left", json_object_get(left)) < 0)
-		return 1;
-	puts(json_text(o, NULL));
-	return 0;
+	bool bad = !o || json_add(o, "sandboxes", json_object_get(sandboxes)) < 0 || json_add(o, "left", json_object_get(left)) < 0;
+
+	return ctl_table_json(bad ? NULL : o);
 }
 
 /* Of one user, or of all. */

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/json.h"
-
 #define BEYOND_BMP 0x10000u
 
 static void put_cell(const char *s, int width)
@@ -50,7 +48,7 @@ static unsigned point_of(const unsigned char **p)
 }
 
 /* JSON text, with \u for what is not printable ASCII: only texts in it have such. */
-static void put_json(const char *text)
+static void put_escaped(const char *text)
 {
 	for (const unsigned char *p = (const unsigned char *)text; *p;) {
 		unsigned c = point_of(&p);
@@ -65,6 +63,18 @@ static void put_json(const char *text)
 	putchar('\n');
 }
 
+int ctl_table_json(json_t *v)
+{
+	const char *text = v ? json_text(v, NULL) : NULL;
+
+	if (!text) {
+		fprintf(stderr, "paddockctl: no memory\n");
+		return 1;
+	}
+	put_escaped(text);
+	return 0;
+}
+
 static int add_cell(json_t *o, const struct db_result *r, int row, const struct ctl_column *c)
 {
 	char time[CLOCK_RFC3339_SIZE];
@@ -74,6 +84,7 @@ static int add_cell(json_t *o, const struct db_result *r, int row, const struct 
 	return json_add_str(o, c->name, text_of(r, row, c, time));
 }
 
+/* 0, or 1 after saying on standard error what failed. */
 static int put_object(const struct db_result *r, int row, const struct ctl_column *columns, size_t n)
 {
 	cleanup_json json_t *o = json_object_new_object();
@@ -81,11 +92,7 @@ static int put_object(const struct db_result *r, int row, const struct ctl_colum
 
 	for (size_t i = 0; !bad && i < n; i++)
 		bad = add_cell(o, r, row, &columns[i]);
-	const char *text = bad ? NULL : json_text(o, NULL);
-	if (!text)
-		return -1;
-	put_json(text);
-	return 0;
+	return ctl_table_json(bad ? NULL : o);
 }
 
 static void put_heading(const struct ctl_column *columns, size_t n)
@@ -107,7 +114,5 @@ int ctl_table_print(const struct db_result *r, const struct ctl_column *columns,
 		else
 			put_row(r, row, columns, n);
 	}
-	if (bad)
-		fprintf(stderr, "paddockctl: no memory\n");
-	return bad ? 1 : 0;
+	return bad;
 }

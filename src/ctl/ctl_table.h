@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/json.h"
 #include "db/db.h"
 
 enum ctl_kind { CTL_TEXT, CTL_NUMBER, CTL_TIME };
@@ -19,5 +20,7 @@ struct ctl_column {
 
 /* A heading and a line each; '-' stands for nothing. 0, or 1 after saying on standard error what failed. */
 int ctl_table_print(const struct db_result *r, const struct ctl_column *columns, size_t n, bool json);
+/* Any JSON, on a line of its own: everything that paddockctl gives with --json. NULL: it could not be made for want of memory. Returns as above. */
+int ctl_table_json(json_t *v);
 
 #endif

@@ -163,7 +163,8 @@ def test_ctl_lists_what_is_stuck(api):
     api.user("carl")
     instance = put(api, "carl", "waking", "daytona")
     api.db.sql("UPDATE user_sandboxes SET op_at = now() - interval '10 minutes' WHERE instance_id = '%s'" % instance)
-    stuck = quarantined(api, "carl", "no\x1b[31m answer")
+    evil = "no\x1b[31m answer \u009b31m \u009d0;x\u009c \x7f\U0001f4a9"
+    stuck = quarantined(api, "carl", evil)
     line = [text for text in ctl(api, "sandboxes").splitlines() if text.startswith("carl") and instance in text][0]
     for word in ("daytona", "waking", "without progress for 6", "of another provider", "1 former instance(s) not gone yet"):
         assert word in line, line
@@ -171,7 +172,10 @@ def test_ctl_lists_what_is_stuck(api):
     assert "retire " + stuck in everything and "\x1b" not in everything
     shown = ctl(api, "sandboxes", "show", "carl")
     assert instance in shown and "without progress" in shown
+    for argv in ((), ("list",), ("show", "carl"), ("--json",), ("show", "carl", "--json")):
+        assert all(c == "\n" or " " <= c <= "~" for c in ctl(api, "sandboxes", *argv)), argv
     o = json.loads(ctl(api, "sandboxes", "--json"))
+    assert evil in [i["error"] for i in o["left"]]
     assert [s["instance_id"] for s in o["sandboxes"] if s["user"] == "carl"] == [instance] and stuck in [i["id"] for i in o["left"]]
     o = json.loads(ctl(api, "sandboxes", "show", "carl", "--json"))
     assert {s["user"] for s in o["sandboxes"] + o["left"]} == {"carl"} and len(o["sandboxes"][0]["stuck"]) == 3
