@@ -44,6 +44,15 @@ static void send_answer(struct worker *w, const struct call *c)
 	FCGX_PutStr(b.data, (int)b.len, w->fcgi.out);
 }
 
+/* The answer is complete for the client before the log line is written. libfcgi waits for the other side to hang up first, lest a close with input unread
+ * take the answer with it; with all of it read there is nothing to wait for. */
+static void finish(struct worker *w)
+{
+	if (FCGX_GetChar(w->fcgi.in) == EOF)
+		FCGX_Detach(&w->fcgi);
+	FCGX_Finish_r(&w->fcgi);
+}
+
 static void serve(struct worker *w)
 {
 	int64_t from = clock_boot_us(), took;
@@ -60,8 +69,7 @@ static void serve(struct worker *w)
 	send_answer(w, &c);
 	took = clock_boot_us() - from;
 	board_count(w->slot, response_status(c.r), took);
-	/* The answer is complete for the client before the log line is written. */
-	FCGX_Finish_r(&w->fcgi);
+	finish(w);
 	dispatch_log(&c, took);
 }
 
