@@ -11,7 +11,8 @@ dist_sql_DATA = \
 	sql/0007_sandboxes.sql \
 	sql/0008_steer.sql \
 	sql/0009_sandbox_views.sql \
-	sql/0010_sandbox_look.sql
+	sql/0010_sandbox_look.sql \
+	sql/0011_usage_of_user.sql
 EXTRA_DIST += tests/lib/pg.sh docs/database.md docs/lifecycle.md
 dist_check_SCRIPTS += sql/test/pgtap
 EXTRA_DIST += sql/test/rules.sql sql/test/sandboxes.sql sql/test/steer.sql

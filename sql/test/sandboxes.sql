@@ -33,6 +33,7 @@ SELECT is(pg_temp.seen(11, 'creating'), 1::bigint, 'progress');
 SELECT is(pg_temp.seen(12, 'ready'), 0::bigint, 'what was never ours is not taken');
 SELECT is(pg_temp.seen(11, 'ready', 0), 1::bigint, 'ready');
 SELECT is(pg_temp.state(), 'ready 1', 'is ready');
+SELECT ok((SELECT running_at IS NOT NULL FROM user_sandboxes), 'and runs');
 SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:false', 'the view, when it is ready');
 SELECT is((pg_temp.go(1, 103, 13)).fresh, false, 'no one is told to make it again');
 
@@ -60,9 +61,10 @@ SELECT is(pg_temp.pause(1000), 'pausing', 'idle');
 SELECT is(pg_temp.pause(), 'pausing', 'asked again');
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'paused');
 SELECT is(pg_temp.state(), 'paused 1', 'is paused');
-SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'it ran for 7 s');
+SELECT ok((SELECT running_at IS NULL FROM user_sandboxes), 'and does not run');
+SELECT is((SELECT usage_ms::int FROM user_sandboxes), 7000, 'it ran for 7 s');
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'told twice');
-SELECT is((SELECT ms::int FROM sb_usage_total), 7000, 'counted once');
+SELECT is((SELECT usage_ms::int FROM user_sandboxes), 7000, 'counted once');
 SELECT is((SELECT status || ':' || paused FROM sb_container), 'ready:true', 'the view, when it is paused');
 SELECT is((SELECT row_to_json(v)::jsonb - 'last_activity_at' - 'lock_version' FROM sb_container v), jsonb_build_object('username', 'ann', 'sandbox_id', pg_temp.n(11), 'status', 'ready',
 	'paused', true, 'type', 'local', 'total_usage_seconds', 7), 'all of it, in seconds');
@@ -92,9 +94,9 @@ SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL AND run
 SELECT pg_temp.ended(c) FROM unnest(ARRAY[201, 302]) c;
 SELECT is((pg_temp.go(3, 301, 31)).result, 'created', 'another one');
 SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL AND run_id = pg_temp.n(3)), 1, 'the time is now its');
-SELECT ok((SELECT ms BETWEEN 14000 AND 15000 FROM sb_usage_total), 'what was not counted yet is estimated');
+SELECT ok((SELECT usage_ms BETWEEN 14000 AND 15000 FROM user_sandboxes), 'what was not counted yet is estimated');
 SELECT is(pg_temp.seen(11, 'ready', 10000), 1::bigint, 'the count comes');
-SELECT is((SELECT ms::int FROM sb_usage_total), 10000, 'and is what holds');
+SELECT is((SELECT usage_ms::int FROM user_sandboxes), 10000, 'and is what holds');
 SELECT is((SELECT sum(ms)::int FROM sb_usage_log), 10000, 'for the stretches, too');
 
 -- keep-alive
@@ -118,6 +120,9 @@ SELECT is((SELECT count(*)::int FROM instances WHERE retired_at IS NOT NULL AND 
 SELECT is(pg_temp.rebuild(41), 'sandbox_busy operation_in_progress', 'one at a time');
 SELECT is(pg_temp.seen(11, 'ready', 10500), 0::bigint, 'the old one no longer speaks for the user');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'as before');
+SELECT pg_temp.seen(11, 'paused', 10500);
+SELECT ok((SELECT usage_ms = 10500 AND running_at IS NOT NULL FROM user_sandboxes), 'what it says of itself counts, and says nothing of the new one');
+SELECT pg_temp.seen(11, 'ready', 10500);
 SELECT instance_destroy_later(pg_temp.n(11), 'it does not answer', true, 100, 1000);
 SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_tries = 1 FROM instances WHERE id = pg_temp.n(11)), 'what cannot be removed is put aside');
 SELECT instance_destroy_later(pg_temp.n(11), 'nor now', true, 10000, 60000);
@@ -128,10 +133,10 @@ SELECT instance_destroy_later(pg_temp.n(11), NULL, false, 1000, 60000);
 SELECT is((SELECT ROW(destroy_tries, destroy_error)::text FROM instances WHERE id = pg_temp.n(11)), '(3,)', 'what is under way is no failure');
 SELECT is((SELECT count(*)::int FROM audit WHERE action = 'sandbox.quarantine'), 1, 'put aside once');
 SELECT is((SELECT count(*) FROM sandbox_observe(pg_temp.n(11), NULL, 'destroying', NULL, NULL, NULL, NULL)), 0::bigint, 'a count that is not known');
-SELECT is((SELECT ms::int FROM sb_usage_total), 10500, 'takes nothing back');
+SELECT is((SELECT usage_ms::int FROM user_sandboxes), 10500, 'takes nothing back');
 SELECT instance_gone(pg_temp.n(11), 11000, NULL);
 SELECT is((SELECT count(*)::int FROM instances WHERE id = pg_temp.n(11)), 0, 'gone after all');
-SELECT is((SELECT ms::int FROM sb_usage_total), 11000, 'its last second counts');
+SELECT is((SELECT usage_ms::int FROM user_sandboxes), 11000, 'its last second counts');
 SELECT is((SELECT count(*)::int FROM sb_usage_log WHERE ended_at IS NULL), 0, 'and no stretch is open');
 SELECT is(pg_temp.seen(40, 'ready', 0), 1::bigint, 'the new one is ready');
 
@@ -226,6 +231,15 @@ SELECT is((run_finish(pg_temp.n(10), NULL, 'completed', NULL, NULL, pg_temp.ann(
 UPDATE instances SET usage_ms = 4000 WHERE id = pg_temp.n(71);
 SELECT is(cleanup_confirm(pg_temp.n(10), pg_temp.n(71), pg_temp.n(71), 0), true, 'and is cleaned up');
 SELECT is((SELECT sum(ms)::int FROM sb_usage_log WHERE run_id = pg_temp.n(10)), 4000, 'what was reported counts');
+SELECT is((SELECT usage_ms FROM user_sandboxes), (SELECT sum(ms)::bigint FROM sb_usage_log), 'in the user''s sum, too');
+
+-- of a user who never had a sandbox to keep
+INSERT INTO instances (id, user_id, run_id, attempt, workspace, usage_ms) SELECT pg_temp.n(80), '00000000-0000-7000-8000-000000000002', id, 1, 'bob', 700 FROM runs WHERE id = pg_temp.n(10);
+UPDATE runs SET user_id = '00000000-0000-7000-8000-000000000002', cleanup_pending = true, cleanup_next_at = now(), instance_id = pg_temp.n(80), scope_id = pg_temp.n(80) WHERE id = pg_temp.n(10);
+SELECT is(cleanup_confirm(pg_temp.n(10), pg_temp.n(80), pg_temp.n(80), 900), true, 'bob''s container is gone');
+SELECT is((SELECT usage_ms || ' ' || state || ' ' || generation FROM user_sandboxes WHERE user_id = '00000000-0000-7000-8000-000000000002'), '900 none 0', 'his time is summed up');
+SELECT is((SELECT count(*)::int FROM sb_container WHERE username = 'bob'), 0, 'and he has no sandbox');
+DELETE FROM user_sandboxes WHERE user_id = '00000000-0000-7000-8000-000000000002';
 
 -- given up, and gone without anybody's wish
 DELETE FROM idempotency_keys;

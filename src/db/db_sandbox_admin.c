@@ -6,7 +6,7 @@ static const struct db_stmt sandboxes = {
 	"CASE WHEN s.op_id IS NOT NULL THEN (extract(epoch FROM clock_timestamp() - s.op_at) * 1000)::bigint END, s.last_activity_at, s.keep_until, s.error_code, "
 	"s.error_message, s.created_at, s.lock_version, (SELECT count(*) FROM instances i WHERE i.user_id = s.user_id AND i.retired_at IS NOT NULL), "
 	"(SELECT count(*) FROM runs r WHERE r.user_id = s.user_id AND r.cleanup_pending) "
-	"FROM user_sandboxes s JOIN users u ON u.id = s.user_id WHERE $1::text IS NULL OR u.name = $1 ORDER BY u.name",
+	"FROM user_sandboxes s JOIN users u ON u.id = s.user_id WHERE s.generation > 0 AND ($1::text IS NULL OR u.name = $1) ORDER BY u.name",
 	false,
 };
 

@@ -6,7 +6,7 @@
 #include "db/db.h"
 
 /* The number of the newest file in sql/. A worker refuses a database of another version. */
-#define DB_SCHEMA_VERSION 10
+#define DB_SCHEMA_VERSION 11
 
 /* Called for each file: done is false when it was there already. */
 typedef void db_migrate_fn(void *arg, const char *file, bool done);

@@ -8,8 +8,12 @@
 #include "provider/provider.h"
 
 #define BLOCKERS_MAX 6
-#define OWN_WARNINGS 3
+#define OWN_WARNINGS 2
 #define WARNINGS_MAX (16 + OWN_WARNINGS)
+
+/* What goes on, in the words of sandbox_blockers() in sql/. */
+enum busy { ACTIVE_RUNS, CANCEL_REQUESTED, ACTIVE_OPERATIONS, CLEANUP_PENDING, BUSY_KINDS };
+static const char *const busy_words[BUSY_KINDS] = { "active_runs", "cancel_requested", "active_operations", "cleanup_pending" };
 
 /* What a row says, seen with the backend that is configured: one that has no sandboxes of users shows none, whatever an earlier one left. */
 struct view {
@@ -21,6 +25,7 @@ struct view {
 	const char *state;      /* "none" without a row */
 	const char *provider;   /* of the sandbox, else the backend */
 	bool foreign;           /* it is another provider's */
+	int64_t busy[BUSY_KINDS];
 };
 
 static const char *status_of(const char *state)
@@ -30,11 +35,26 @@ static const char *status_of(const char *state)
 	return str_eq(state, "waking") ? "paused" : state;
 }
 
+/* Words without anything to quote, as PostgreSQL writes an array of them: {a,b}. */
+static void count_busy(struct view *v)
+{
+	const char *p = db_str(v->r, v->row, v->at + SBV_BUSY);
+
+	while (p && (*p == '{' || *p == ',')) {
+		size_t n = strcspn(++p, ",}");
+
+		for (int k = 0; k < BUSY_KINDS; k++)
+			v->busy[k] += strlen(busy_words[k]) == n && memcmp(p, busy_words[k], n) == 0;
+		p += n;
+	}
+}
+
 static void view_init(struct view *v, const struct domain *d, const struct db_result *r, int row, int at)
 {
 	const char *state = db_str(r, row, at + SBV_STATE), *provider = db_str(r, row, at + SBV_PROVIDER);
 
 	*v = (struct view){ .r = r, .row = row, .at = at, .backend = d->backend, .config = d->config, .caps = d->caps, .state = "none", .provider = d->backend };
+	count_busy(v);
 	if (!state)
 		return;
 	v->foreign = !str_eq(state, "none") && !str_eq(provider, d->backend);
@@ -84,7 +104,7 @@ static json_t *words_json(const char *const *words, size_t n)
 	return steal_ptr(&list);
 }
 
-/* The words of sandbox_blockers() in sql/, from the same facts, and what stands against it before those are looked at. */
+/* As sandbox_blockers() in sql/ has them, from the same facts, and what stands against it before those are looked at. */
 static size_t blockers_of(const struct view *v, const char *words[BLOCKERS_MAX])
 {
 	size_t n = 0;
@@ -95,14 +115,10 @@ static size_t blockers_of(const struct view *v, const char *words[BLOCKERS_MAX])
 	}
 	if (v->foreign)
 		words[n++] = "provider_changed";
-	if (db_i64(v->r, v->row, v->at + SBV_RUNNING) > 0)
-		words[n++] = "active_runs";
-	if (db_i64(v->r, v->row, v->at + SBV_CANCELLING) > 0)
-		words[n++] = "cancel_requested";
-	if (db_i64(v->r, v->row, v->at + SBV_OPERATIONS) > 0)
-		words[n++] = "active_operations";
-	if (db_bool(v->r, v->row, v->at + SBV_CLEANUP))
-		words[n++] = "cleanup_pending";
+	for (int k = 0; k < BUSY_KINDS; k++) {
+		if (v->busy[k] > 0)
+			words[n++] = busy_words[k];
+	}
 	if (db_bool(v->r, v->row, v->at + SBV_MOVING))
 		words[n++] = "operation_in_progress";
 	return n;
@@ -136,8 +152,6 @@ static json_t *warnings_json(const struct view *v)
 		words[n++] = "there is a sandbox of another provider than the configured one; it can be used again when that one is configured, and an administrator can take it away";
 	if (str_eq(v->state, "error"))
 		words[n++] = "the sandbox no longer exists; what was in it outside the Workspace is lost, and a rebuild makes another";
-	if (db_bool(v->r, v->row, v->at + SBV_QUARANTINED))
-		words[n++] = "an earlier sandbox can be neither used nor removed; an administrator has to look at it";
 	return words_json(words, n);
 }
 
@@ -184,14 +198,13 @@ static int add_identity(json_t *o, const struct view *v)
 static int add_use(json_t *o, const struct domain *d, const struct view *v)
 {
 	int64_t keep = text(v, SBV_KEEP_MS) ? db_i64(v->r, v->row, v->at + SBV_KEEP_MS) : 0;
-	int64_t running = db_i64(v->r, v->row, v->at + SBV_RUNNING), cancelling = db_i64(v->r, v->row, v->at + SBV_CANCELLING);
 	int bad = 0;
 
 	bad |= json_add_i64(o, "idle_timeout_ms", keep > d->limits.sandbox_idle_ms ? keep : d->limits.sandbox_idle_ms);
 	bad |= json_add_i64(o, "total_usage_seconds", db_i64(v->r, v->row, v->at + SBV_USAGE_MS) / 1000);
-	bad |= json_add_i64(o, "active_runs", running + cancelling);
-	bad |= json_add_i64(o, "active_operations", db_i64(v->r, v->row, v->at + SBV_OPERATIONS));
-	bad |= json_add_bool(o, "cleanup_pending", db_bool(v->r, v->row, v->at + SBV_CLEANUP));
+	bad |= json_add_i64(o, "active_runs", v->busy[ACTIVE_RUNS] + v->busy[CANCEL_REQUESTED]);
+	bad |= json_add_i64(o, "active_operations", v->busy[ACTIVE_OPERATIONS]);
+	bad |= json_add_bool(o, "cleanup_pending", v->busy[CLEANUP_PENDING] > 0);
 	bad |= add_made(o, "rebuild", rebuild_json(v));
 	bad |= add_made(o, "warnings", warnings_json(v));
 	bad |= text(v, SBV_ERROR_CODE) ? add_made(o, "error", error_json(v)) : json_add_null(o, "error");

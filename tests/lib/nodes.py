@@ -634,8 +634,8 @@ class Stack:
             SELECT u.name || ': the sandbox''s row names ' || coalesce(s.instance_id::text, 'none') || ', the ledger ' || coalesce(i.id::text, 'none')
             FROM user_sandboxes s JOIN users u ON u.id = s.user_id LEFT JOIN instances i ON i.user_id = s.user_id AND i.run_id IS NULL AND i.retired_at IS NULL
             WHERE s.instance_id IS DISTINCT FROM i.id
-            UNION ALL SELECT u.name || ': the sum of usage is ' || t.ms || ', its stretches are ' || coalesce(sum(l.ms), 0) FROM sb_usage_total t JOIN users u ON u.id = t.user_id
-            LEFT JOIN sb_usage_log l ON l.user_id = t.user_id GROUP BY u.name, t.ms HAVING t.ms <> coalesce(sum(l.ms), 0)""")
+            UNION ALL SELECT u.name || ': the sum of usage is ' || s.usage_ms || ', its stretches are ' || coalesce(sum(l.ms), 0) FROM user_sandboxes s JOIN users u ON u.id = s.user_id
+            LEFT JOIN sb_usage_log l ON l.user_id = s.user_id GROUP BY u.name, s.usage_ms HAVING s.usage_ms <> coalesce(sum(l.ms), 0)""")
         states = {r["instance_id"]: r for r in self.session.json("SELECT s.instance_id, s.state, u.name FROM user_sandboxes s JOIN users u ON u.id = s.user_id "
                                                                  "WHERE s.instance_id IS NOT NULL")}
         for iid, row in states.items():

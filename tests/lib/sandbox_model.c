@@ -228,12 +228,14 @@ static const char watch_sql[] =
 	"  WHERE c.ended_at IS NULL AND (r.ended_at IS NOT NULL OR r.status = 'pending') AND NOT r.cleanup_pending"
 	" UNION ALL SELECT 'X', 'the stretches of its time are not its time', i.id::text, i.usage_ms::text, l.ms::text, '' FROM instances i,"
 	"  LATERAL (SELECT coalesce(sum(ms), 0) AS ms FROM sb_usage_log WHERE instance_id = i.id) l WHERE l.ms <> i.usage_ms"
+	" UNION ALL SELECT 'X', 'what is shown to run does not run, or the other way round', s.instance_id::text, s.state, '', '' FROM user_sandboxes s"
+	"  WHERE s.state IN ('ready', 'pausing') AND (s.running_at IS NULL) = EXISTS (SELECT FROM sb_usage_log l WHERE l.instance_id = s.instance_id AND l.ended_at IS NULL)"
 	" UNION ALL SELECT 'X', 'time goes on of what is gone', l.instance_id::text, '', '', '' FROM sb_usage_log l WHERE l.ended_at IS NULL"
 	"  AND NOT EXISTS (SELECT FROM instances i WHERE i.id = l.instance_id)";
 
 static const char totals_sql[] =
-	"SELECT u.name, coalesce(t.ms, 0), coalesce(l.ms, 0) FROM users u LEFT JOIN sb_usage_total t ON t.user_id = u.id"
-	" LEFT JOIN (SELECT user_id, sum(ms) AS ms FROM sb_usage_log GROUP BY user_id) l ON l.user_id = u.id WHERE coalesce(t.ms, 0) <> coalesce(l.ms, 0)";
+	"SELECT u.name, coalesce(t.usage_ms, 0), coalesce(l.ms, 0) FROM users u LEFT JOIN user_sandboxes t ON t.user_id = u.id"
+	" LEFT JOIN (SELECT user_id, sum(ms) AS ms FROM sb_usage_log GROUP BY user_id) l ON l.user_id = u.id WHERE coalesce(t.usage_ms, 0) <> coalesce(l.ms, 0)";
 
 /* Only what is wrong stands in most of these: each statement above costs next to nothing. */
 static const char indexes_sql[] =
@@ -405,7 +407,7 @@ void model_watch(struct model *m)
 	if (m->step % TOTALS_EVERY == 0)
 		watch_totals(m);
 	if (m->step % VACUUM_EVERY == 0)
-		model_sql(m, "VACUUM ANALYZE runs, run_attempts, instances, user_sandboxes, sandbox_commands, sb_usage_log, sb_usage_total, idempotency_keys");
+		model_sql(m, "VACUUM ANALYZE runs, run_attempts, instances, user_sandboxes, sandbox_commands, sb_usage_log, idempotency_keys");
 }
 
 /* --- at the end --- */

@@ -278,7 +278,8 @@ static void test_migrations(void **state)
 {
 	(void)state;
 	static const char *const files[] = { "0001_tables.sql", "0002_runs.sql", "0003_commands.sql", "0004_plans.sql", "0005_stages.sql",
-		"0006_limits.sql", "0007_sandboxes.sql", "0008_steer.sql", "0009_sandbox_views.sql", "0010_sandbox_look.sql" };
+		"0006_limits.sql", "0007_sandboxes.sql", "0008_steer.sql", "0009_sandbox_views.sql", "0010_sandbox_look.sql",
+		"0011_usage_of_user.sql" };
 	char dir[160], next[32], gap[32];
 	int fd;
 	snprintf(dir, sizeof dir, "%s/sql", st.dir);

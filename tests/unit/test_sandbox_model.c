@@ -674,7 +674,7 @@ static const struct mutation {
 	{ "retire_forgotten", "instance_retire(uuid)", "WHERE id = p_instance AND retired_at IS NULL", "WHERE false" },
 	{ "generation_not_counted", "sandbox_replace(user_sandboxes,text,text,uuid,text,text,uuid,origin)", "generation = x.generation + 1", "generation = x.generation" },
 	{ "fence_ignored", "run_claim(text,text,bigint,text,bytea,origin)", "AND f.thread_id = c.thread_id AND f.cleanup_pending", "AND false" },
-	{ "usage_counted_twice", "usage_count(instances,bigint)", "SET ms = ms + v_part", "SET ms = ms + 2 * v_part" },
+	{ "usage_counted_twice", "usage_count(instances,bigint,boolean)", "SET ms = ms + v_part", "SET ms = ms + 2 * v_part" },
 	{ "pause_looks_at_no_command", "sandbox_blockers(uuid,user_sandboxes)", "FROM sandbox_commands WHERE user_id = p_user AND", "FROM sandbox_commands WHERE false AND" },
 	{ "end_without_clean_up", "run_end(uuid,text,text,text)", "cleanup_pending = true, cleanup_next_at = v_now,", "" },
 	{ "gone_without_a_word", "instance_destroy_later(uuid,text,boolean,bigint,bigint)", "BEGIN", "BEGIN DELETE FROM instances WHERE id = p_instance AND retired_at IS NOT NULL;" },
