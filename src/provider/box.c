@@ -19,7 +19,7 @@ struct box *box_new(struct provider *p, const char *id, err_t **err)
 {
 	struct box *b = calloc(1, sizeof(*b));
 
-	if (!b || !(b->timer = loop_timer_new(p->loop, run, b))) {
+	if (!b || !(b->timer = loop_timer_new(p->agents.loop, run, b))) {
 		free(b);
 		err_set(err, ERR_NO_MEMORY, NULL, "instance");
 		return NULL;
@@ -27,9 +27,7 @@ struct box *box_new(struct provider *p, const char *id, err_t **err)
 	b->p = p;
 	b->backoff_ms = BOX_BACKOFF_MIN_MS;
 	b->monitor_fd = -1;
-	list_init(&b->execs);
-	list_init(&b->scopes);
-	list_add_tail(&p->boxes, &b->link_node);
+	agent_instance_init(&b->agent, &p->agents, b->id, b->token_hash);
 	if (str_copy(b->id, sizeof(b->id), id) < 0 || str_fmt(b->name, sizeof(b->name), "%s%s", p->prefix, id) < 0) {
 		box_free(b);
 		err_set(err, ERR_INVALID, "bad_id", "instance id too long");
@@ -40,15 +38,11 @@ struct box *box_new(struct provider *p, const char *id, err_t **err)
 
 void box_free(struct box *b)
 {
-	list_del(&b->link_node);
+	agent_instance_free(&b->agent);
 	box_pass_turn(b);
-	box_execs_free(b);
-	box_scopes_free(b);
 	guard_cancel(b->guard);
 	if (b->monitor_fd >= 0)
 		close(b->monitor_fd);
-	box_agent_close(b, false);
-	cgroup_free(b->cgroup);
 	err_free(b->why);
 	loop_timer_free(b->timer);
 	free(b);
@@ -83,7 +77,7 @@ void box_fail(struct box *b, const err_t *why)
 	log_kv(LOG_WARN, "instance_failed", "instance", b->id, "err", err_message(why), NULL);
 	go_down(b, why, false);
 	container_tell(b, INSTANCE_FAILED, why);
-	box_scopes_over(b, b->was_ready ? why : NULL);
+	agent_instance_scopes_over(&b->agent, b->was_ready ? why : NULL);
 }
 
 void box_exited(struct box *b, const err_t *why)
@@ -91,7 +85,7 @@ void box_exited(struct box *b, const err_t *why)
 	log_kv(LOG_WARN, "instance_ended", "instance", b->id, "err", err_message(why), NULL);
 	go_down(b, why, true);
 	container_tell(b, INSTANCE_EXITED, why);
-	box_scopes_over(b, NULL);
+	agent_instance_scopes_over(&b->agent, NULL);
 }
 
 void box_fail_with(struct box *b, enum err_code code, const char *detail, const char *what)
@@ -111,7 +105,7 @@ void box_retry(struct box *b, const err_t *why)
 		if (b->step >= BOX_END) {
 			b->step = BOX_DOWN;
 			container_tell(b, INSTANCE_DESTROY_FAILED, why);
-			box_scopes_over(b, why);
+			agent_instance_scopes_over(&b->agent, why);
 		} else {
 			box_fail(b, why);
 		}
@@ -235,6 +229,6 @@ static void run(void *arg)
 		b->step = BOX_END;
 	if (b->step >= BOX_END)
 		box_run_removal(b);
-	else if (b->step != BOX_DOWN && !(b->step == BOX_UP && agent_link_ready(b->agent) && !b->asked) && (b->step != BOX_CREATE || box_take_turn(b)))
+	else if (b->step != BOX_DOWN && !(b->step == BOX_UP && agent_link_ready(b->agent.link) && !b->asked) && (b->step != BOX_CREATE || box_take_turn(b)))
 		act(b, steps[b->step]);
 }

@@ -6,8 +6,7 @@
 #define PADDOCK_PROVIDER_BOX_H
 
 #include "base/list.h"
-#include "provider/agent_link.h"
-#include "provider/cgroup.h"
+#include "provider/agents.h"
 #include "provider/engine.h"
 #include "provider/guard.h"
 #include "provider/provider.h"
@@ -29,7 +28,7 @@ enum box_step {
 };
 
 struct box {
-	struct list link_node;          /* in provider.boxes */
+	struct agent_instance agent;
 	struct provider *p;
 	char id[ENGINE_INSTANCE_SIZE];
 	char name[ENGINE_NAME_SIZE];
@@ -40,7 +39,6 @@ struct box {
 	bool want_destroy;
 	bool quiet;                     /* an orphan: its end is logged, not told */
 	bool was_ready;                 /* told READY in this life or an earlier one: never made anew */
-	bool enforced;
 	bool asked;                     /* lookup(): the engine's next answer is told */
 	int64_t deadline_ms;            /* CLOCK_BOOTTIME: creation, or removal */
 	int64_t backoff_ms;
@@ -53,16 +51,11 @@ struct box {
 	pid_t pid;                      /* first process, as the host sees it; 0 when not known */
 	uid_t uid;                      /* of the first process */
 	int monitor_fd;                 /* END: pidfd of the engine's monitor process of the container; -1 when there is none */
-	struct cgroup *cgroup;
 	struct guard *guard;
 	pid_t guard_pid;                /* whose network the guard closes, or closed */
 	bool guarded;                   /* network rules are in force for guard_pid, or there is no network */
 	err_t *why;                     /* DOWN: what it failed or ended of; NULL: removal given up */
 	bool exited;                    /* DOWN: EXITED was told, not FAILED */
-	struct agent_link *agent;
-	struct list execs;              /* commands whose end is not acknowledged */
-	unsigned execs_n;
-	struct list scopes;             /* that were asked to end: nothing is started in them (box_scope.c) */
 };
 
 struct box *box_new(struct provider *p, const char *id, err_t **err);
@@ -94,19 +87,7 @@ int box_recheck(struct box *b, err_t **err);             /* WAIT, UP: does it st
 
 void box_run_removal(struct box *b);                     /* END, REMOVE, CONFIRM */
 
-/* The agent's end (box_agent.c). */
-int box_agent_open(struct box *b, err_t **err);
-void box_agent_close(struct box *b, bool gone);
-int box_exec(struct box *b, const struct exec_spec *s, err_t **err);
-void box_exec_forget(struct box *b, const char *exec_id);
-void box_execs_free(struct box *b);
-
-/* The ends of scopes (box_scope.c). */
-int box_scope_end(struct box *b, const char *scope, err_t **err);
-bool box_scope_over(const struct box *b, const char *scope);
-void box_scopes_ask(struct box *b);                      /* the agent is there (again): asks it for those that are not confirmed */
-void box_scope_ended(struct box *b, const char *scope);  /* the agent's answer */
-void box_scopes_over(struct box *b, const err_t *why);   /* answers all that are not confirmed. why NULL: no process of the instance is left */
-void box_scopes_free(struct box *b);
+/* What it is asked by agents.c (box_agent.c). */
+extern const struct agents_ops box_agents_ops;
 
 #endif

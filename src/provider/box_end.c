@@ -1,12 +1,10 @@
 /* box_end.c - a container's end: removed at the engine, then nothing of it may be left at any layer. */
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "provider/box.h"
@@ -55,8 +53,8 @@ static bool gives_way(struct box *b, int64_t now)
 	struct provider *p = b->p;
 	size_t held = 0;
 
-	list_for_each(i, &p->boxes) {
-		struct box *other = list_entry(i, struct box, link_node);
+	list_for_each(i, &p->agents.instances) {
+		struct box *other = list_entry(i, struct box, agent.node);
 
 		if (box_is_made(other))
 			p->made_ms = now;
@@ -100,23 +98,13 @@ static void on_removed(void *arg, const struct engine_answer *a, const err_t *er
 	box_kick(b);
 }
 
-static void remove_agent_dir(const struct box *b)
-{
-	cleanup_err err_t *err = NULL;
-	cleanup_close int fd = open(b->p->agent_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd >= 0 && io_remove_tree(fd, b->id, &err) < 0)
-		log_kv(LOG_WARN, "agent_dir_left", "instance", b->id, "err", err_message(err), NULL);
-}
-
 static void gone(struct box *b)
 {
 	leftovers_forget(b->container, b->p->runtime_state, NULL);
-	box_agent_close(b, true);
-	remove_agent_dir(b);
+	agent_instance_remove(&b->agent);
 	log_kv(LOG_INFO, "instance_gone", "instance", b->id, NULL);
 	container_tell(b, INSTANCE_GONE, NULL);
-	box_scopes_over(b, NULL);
+	agent_instance_scopes_over(&b->agent, NULL);
 	box_free(b);
 }
 

@@ -27,8 +27,8 @@ bool box_take_turn(struct box *b)
 	int64_t left = b->deadline_ms - clock_boot_ms();
 
 	b->queued = true;
-	list_for_each(i, &p->boxes) {
-		struct box *other = list_entry(i, struct box, link_node);
+	list_for_each(i, &p->agents.instances) {
+		struct box *other = list_entry(i, struct box, agent.node);
 
 		if (!first && other->queued)
 			first = other;
@@ -54,8 +54,8 @@ void box_pass_turn(struct box *b)
 	b->queued = false;
 	if (p->creating == b)
 		p->creating = NULL;
-	list_for_each(i, &p->boxes) {
-		struct box *other = list_entry(i, struct box, link_node);
+	list_for_each(i, &p->agents.instances) {
+		struct box *other = list_entry(i, struct box, agent.node);
 
 		if (other->queued)
 			box_kick(other);
@@ -112,7 +112,7 @@ static int ask(struct box *b, err_t **err)
 	if (workspace_make(p->workspaces_fd, b->workspace, err) < 0)
 		return -1;
 	if (str_fmt(workspace, sizeof(workspace), "%s/%s/files", p->workspaces, b->workspace) < 0 ||
-	    str_fmt(dir, sizeof(dir), "%s/%s", p->agent_dir, b->id) < 0)
+	    str_fmt(dir, sizeof(dir), "%s/%s", p->agents.dir, b->id) < 0)
 		return err_set(err, ERR_TOO_LARGE, NULL, "path too long");
 	rand_hex(token, 32);
 	agent_token_hash(token, b->token_hash);

@@ -1,37 +1,22 @@
 /* box_run.c - a container runs: limited, closed off, connected. */
 #include "provider/box.h"
 
-#include <fcntl.h>
-#include <string.h>
-
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "provider/container.h"
 #include "provider/process.h"
 
 #define RECHECK_MS 1000
 #define GUARD_TRIES 3
-#define CGROUP_ROOT "/sys/fs/cgroup"
 
 static void limit(struct box *b)
 {
 	cleanup_err err_t *err = NULL;
-	cleanup_free char *text = NULL;
-	struct provider *p = b->p;
-	char path[64];
 
-	cgroup_free(steal_ptr(&b->cgroup));
-	b->enforced = str_fmt(path, sizeof(path), "/proc/%d/cgroup", (int)b->pid) == 0 && io_read_file(AT_FDCWD, path, 65536, &text, NULL, &err) == 0 &&
-		(b->cgroup = cgroup_open(CGROUP_ROOT, text, p->engine_config.cgroup_parent, &err)) && cgroup_limit(b->cgroup, &p->limits, &err) == 0;
-	if (!b->enforced && b->step == BOX_START)
+	if (agent_instance_limit(&b->agent, b->pid, &err) < 0 && b->step == BOX_START)
 		return;   /* too early: once more when the engine has answered */
-	if (!b->enforced && p->limits_seen != LIMITS_NOMINAL)
-		log_kv(LOG_WARN, "limits_nominal", "instance", b->id, "err", err_message(err), NULL);
-	p->limits_seen = b->enforced ? LIMITS_ENFORCED : LIMITS_NOMINAL;
-	str_copy(p->limits_hint, sizeof(p->limits_hint), b->enforced ? "" : err_message(err));
+	agent_instance_limits_seen(&b->agent, err);
 }
 
 static void close_network(struct box *b, pid_t pid);
@@ -64,7 +49,7 @@ static void close_network(struct box *b, pid_t pid)
 	b->guarded = false;
 	b->guard_tries++;
 	b->guard_pid = pid;
-	b->guard = guard_start(b->p->loop, b->p->netguard, pid, on_guarded, b, &err);
+	b->guard = guard_start(b->p->agents.loop, b->p->netguard, pid, on_guarded, b, &err);
 	if (!b->guard)
 		box_fail(b, err);
 }
@@ -75,7 +60,7 @@ static void settle_anew(struct box *b, pid_t pid, uid_t uid)
 	b->pid = pid;
 	b->uid = uid;
 	limit(b);
-	agent_link_expect(b->agent, uid, pid);
+	agent_link_expect(b->agent.link, uid, pid);
 	if (!b->p->engine_config.internet)
 		b->guarded = true;
 }
@@ -97,7 +82,7 @@ void box_settle(struct box *b, pid_t pid)
 	log_kv(LOG_DEBUG, "instance_runs", "instance", b->id, "early", early ? "1" : "0", NULL);
 	if (b->pid != pid || b->uid != uid)
 		settle_anew(b, pid, uid);
-	else if (!b->enforced)
+	else if (!b->agent.enforced)
 		limit(b);
 	if (b->p->engine_config.internet && b->guard_pid != pid)
 		close_network(b, pid);
@@ -122,9 +107,9 @@ static bool is_closed_off(const struct box *b)
 
 void box_check_up(struct box *b)
 {
-	bool far_enough = b->step == BOX_WAIT || (b->step == BOX_START && b->enforced);
+	bool far_enough = b->step == BOX_WAIT || (b->step == BOX_START && b->agent.enforced);
 
-	if (!far_enough || !is_closed_off(b) || !agent_link_ready(b->agent))
+	if (!far_enough || !is_closed_off(b) || !agent_link_ready(b->agent.link))
 		return;
 	b->step = BOX_UP;
 	b->was_ready = true;
@@ -144,7 +129,7 @@ static void on_recheck(void *arg, const struct engine_answer *a, const err_t *er
 	b->asked = false;
 	if (box_answered(b) || b->step == BOX_DOWN)
 		return;
-	if (b->step == BOX_UP && agent_link_ready(b->agent)) {
+	if (b->step == BOX_UP && agent_link_ready(b->agent.link)) {
 		if (asked && !err)
 			container_tell(b, INSTANCE_READY, NULL);
 		return;

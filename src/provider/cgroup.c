@@ -10,6 +10,8 @@
 #include "base/num.h"
 #include "base/str.h"
 
+#define CGROUP_ROOT "/sys/fs/cgroup"
+#define MEMBERSHIP_MAX 65536
 #define VALUE_MAX 4096
 #define CPU_PERIOD_US 100000
 
@@ -72,6 +74,17 @@ struct cgroup *cgroup_open(const char *root, const char *membership, const char 
 		locate(g->cpu, root, membership, "cpu", parent);
 	}
 	return g;
+}
+
+struct cgroup *cgroup_of(pid_t pid, const char *parent, err_t **err)
+{
+	cleanup_free char *membership = NULL;
+	char path[64];
+
+	str_fmt(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	if (io_read_file(AT_FDCWD, path, MEMBERSHIP_MAX, &membership, NULL, err) < 0)
+		return NULL;
+	return cgroup_open(CGROUP_ROOT, membership, parent, err);
 }
 
 void cgroup_free(struct cgroup *g)

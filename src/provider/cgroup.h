@@ -19,6 +19,8 @@ struct cgroup_limits {
 
 /* root: normally /sys/fs/cgroup. membership: the text of /proc/PID/cgroup. parent: [container] cgroup_parent. */
 struct cgroup *cgroup_open(const char *root, const char *membership, const char *parent, err_t **err);
+/* That of a process. */
+struct cgroup *cgroup_of(pid_t pid, const char *parent, err_t **err);
 void cgroup_free(struct cgroup *g);   /* NULL is fine */
 
 /* 0: memory and pids are limited as asked and the kernel enforces it; -1: nominal only, err says why. */

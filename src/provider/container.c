@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "provider/outside.h"
@@ -32,11 +31,12 @@ static void read_config(struct provider *p)
 		.nofile = config_int(c, "container.nofile"),
 		.nproc = config_int(c, "container.nproc"),
 	};
-	p->limits = (struct cgroup_limits){ .memory_bytes = p->engine_config.memory_bytes, .pids = p->engine_config.pids,
+	p->agents.dir = config_str(c, "container.agent_dir");
+	p->agents.cgroup_parent = p->engine_config.cgroup_parent;
+	p->agents.limits = (struct cgroup_limits){ .memory_bytes = p->engine_config.memory_bytes, .pids = p->engine_config.pids,
 		.cpus_milli = p->engine_config.cpus_milli };
-	p->agent_limits = (struct agent_link_limits){ .nofile = (uint32_t)p->engine_config.nofile, .nproc = (uint32_t)p->engine_config.nproc,
+	p->agents.link_limits = (struct agent_link_limits){ .nofile = (uint32_t)p->engine_config.nofile, .nproc = (uint32_t)p->engine_config.nproc,
 		.nice = (int32_t)config_int(c, "container.nice") };
-	p->agent_dir = config_str(c, "container.agent_dir");
 	p->netguard = config_str(c, "container.netguard");
 	p->runtime_state = config_str(c, "container.runtime_state");
 	p->workspaces = config_str(c, "paths.workspaces");
@@ -49,20 +49,17 @@ static void container_close(struct provider *p)
 		return;
 	if (p->engine)
 		p->ops->close(p->engine);
-	list_for_each_safe(i, following, &p->boxes)
-		box_free(list_entry(i, struct box, link_node));
+	list_for_each_safe(i, following, &p->agents.instances)
+		box_free(list_entry(i, struct box, agent.node));
 	if (p->workspaces_fd >= 0)
 		close(p->workspaces_fd);
-	owed_free(p->owed);
+	agents_free(&p->agents);
 	free(p);
 }
 
 static int start_up(struct provider *p, err_t **err)
 {
 	read_config(p);
-	p->owed = owed_new(p->loop, p->events, p->arg, err);
-	if (!p->owed)
-		return -1;
 	p->ops = engine_find(config_str(p->config, "container.engine"), err);
 	if (!p->ops)
 		return -1;
@@ -71,7 +68,7 @@ static int start_up(struct provider *p, err_t **err)
 	p->workspaces_fd = open(p->workspaces, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->workspaces_fd < 0)
 		return err_sys(err, errno, "[paths] workspaces: %s", p->workspaces);
-	p->engine = p->ops->open(p->loop, &p->engine_config, err);
+	p->engine = p->ops->open(p->agents.loop, &p->engine_config, err);
 	if (!p->engine)
 		return -1;
 	container_probe_start(p);
@@ -86,56 +83,40 @@ static struct provider *container_open(struct loop *l, const struct config *c, c
 		err_set(err, ERR_NO_MEMORY, NULL, "provider");
 		return NULL;
 	}
-	p->loop = l;
 	p->config = c;
-	p->events = ev;
-	p->arg = arg;
 	p->workspaces_fd = -1;
-	list_init(&p->boxes);
-	if (start_up(p, err) < 0) {
+	if (agents_init(&p->agents, l, ev, arg, &box_agents_ops, err) < 0 || start_up(p, err) < 0) {
 		container_close(p);
 		return NULL;
 	}
 	return p;
 }
 
+struct box *container_box(struct agent_instance *i)
+{
+	return i ? list_entry(i, struct box, agent) : NULL;
+}
+
 struct box *container_find(struct provider *p, const char *id)
 {
-	list_for_each(i, &p->boxes) {
-		struct box *b = list_entry(i, struct box, link_node);
-
-		if (str_eq(b->id, id))
-			return b;
-	}
-	return NULL;
+	return container_box(agents_find(&p->agents, id));
 }
 
 void container_tell(struct box *b, enum instance_event ev, const err_t *err)
 {
-	cleanup_err err_t *told = b->quiet ? NULL : outside_err(b->id, err);
-
 	if (!b->quiet)
-		b->p->events->instance(b->p->arg, b->id, ev, told);
+		agent_instance_tell(&b->agent, ev, err);
 	else if (ev == INSTANCE_DESTROY_FAILED)
 		log_kv(LOG_WARN, "orphan_not_removed", "instance", b->id, "err", err_message(err), NULL);
 }
 
 static struct box *add_box(struct provider *p, const struct instance_spec *s, err_t **err)
 {
-	struct box *b = container_find(p, s->id);
+	struct box *b = agents_may_add(&p->agents, s, err) < 0 ? NULL : box_new(p, s->id, err);
 
-	if (b) {
-		err_set(err, ERR_EXISTS, NULL, "the instance is managed already");
-		return NULL;
-	}
-	if (!workspace_name_valid(s->workspace)) {
-		err_set(err, ERR_INVALID, "bad_workspace", "a workspace name is [a-z0-9][a-z0-9._-]{0,63}");
-		return NULL;
-	}
-	b = box_new(p, s->id, err);
 	if (!b)
 		return NULL;
-	if (str_copy(b->workspace, sizeof(b->workspace), s->workspace) < 0 || box_agent_open(b, err) < 0) {
+	if (str_copy(b->workspace, sizeof(b->workspace), s->workspace) < 0 || agent_instance_open(&b->agent, err) < 0) {
 		box_free(b);
 		outside_fail(s->id, err);
 		return NULL;
@@ -175,65 +156,6 @@ static int container_destroy(struct provider *p, const char *id, err_t **err)
 	return 0;
 }
 
-/* The box of a running instance, or NULL with an error. */
-static struct box *running(struct provider *p, const char *id, err_t **err)
-{
-	struct box *b = container_find(p, id);
-
-	if (!b)
-		err_set(err, ERR_NOT_FOUND, NULL, "no such instance");
-	else if (b->step == BOX_UP && !b->want_destroy)
-		return b;
-	else
-		err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is not ready");
-	return NULL;
-}
-
-static int container_exec(struct provider *p, const char *id, const struct exec_spec *s, err_t **err)
-{
-	struct box *b = running(p, id, err);
-
-	return b ? box_exec(b, s, err) : -1;
-}
-
-static int container_exec_ack(struct provider *p, const char *id, const char *exec_id, err_t **err)
-{
-	struct box *b = running(p, id, err);
-
-	if (!b)
-		return -1;
-	box_exec_forget(b, exec_id);
-	return agent_link_exec_ack(b->agent, exec_id, err);
-}
-
-static int container_exec_stdin(struct provider *p, const char *id, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err)
-{
-	struct box *b = running(p, id, err);
-
-	return b ? agent_link_stdin(b->agent, exec_id, offset, data, n, eof, err) : -1;
-}
-
-static int container_exec_signal(struct provider *p, const char *id, const struct exec_ref *x, int signo, err_t **err)
-{
-	struct box *b = running(p, id, err);
-
-	return b ? agent_link_signal(b->agent, x, signo, err) : -1;
-}
-
-static int container_exec_kill(struct provider *p, const char *id, const struct exec_ref *x, err_t **err)
-{
-	struct box *b = running(p, id, err);
-
-	return b ? agent_link_kill(b->agent, x, err) : -1;
-}
-
-static bool container_enforced(struct provider *p, const char *id)
-{
-	struct box *b = container_find(p, id);
-
-	return b && b->enforced;
-}
-
 const struct provider_ops provider_container = {
 	.name = "container",
 	.caps = PROVIDER_MOUNTS,
@@ -247,13 +169,13 @@ const struct provider_ops provider_container = {
 	.keep = container_keep,
 	.destroy = container_destroy,
 	.sweep = container_sweep,
-	.exec = container_exec,
-	.exec_ack = container_exec_ack,
-	.exec_stdin = container_exec_stdin,
-	.exec_signal = container_exec_signal,
-	.exec_kill = container_exec_kill,
-	.scope_end = container_scope_end,
+	.exec = agents_exec,
+	.exec_ack = agents_exec_ack,
+	.exec_stdin = agents_exec_stdin,
+	.exec_signal = agents_exec_signal,
+	.exec_kill = agents_exec_kill,
+	.scope_end = agents_scope_end,
 	.list = container_list,
-	.enforced = container_enforced,
+	.enforced = agents_enforced,
 	.health = container_health,
 };

@@ -3,7 +3,6 @@
 #define PADDOCK_PROVIDER_CONTAINER_H
 
 #include "provider/box.h"
-#include "provider/owed.h"
 
 struct container_probe {
 	bool known, engine, image, out;     /* out: a probe is on its way */
@@ -12,28 +11,22 @@ struct container_probe {
 };
 
 struct provider {
-	struct loop *loop;
+	struct agents agents;               /* first: agents.h */
 	const struct config *config;
-	const struct provider_events *events;
-	void *arg;
 	const struct engine_ops *ops;
 	struct engine_config engine_config;
 	struct engine *engine;
-	struct agent_link_limits agent_limits;
-	struct cgroup_limits limits;
-	const char *agent_dir, *netguard, *workspaces, *runtime_state;
+	const char *netguard, *workspaces, *runtime_state;
 	int workspaces_fd;
 	int64_t create_timeout_ms;
 	char prefix[64];                    /* of our containers' names: "pdk-<node>-" */
-	struct list boxes;
 	struct box *creating;               /* whose create call is out */
 	int64_t made_ms;                    /* CLOCK_BOOTTIME: when a container was last seen on its way to READY */
 	struct container_probe probe;
-	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
-	char limits_hint[256];
-	struct owed *owed;
 };
+_Static_assert(offsetof(struct provider, agents) == 0, "as agents.h asks");
 
+struct box *container_box(struct agent_instance *i);   /* NULL: NULL */
 struct box *container_find(struct provider *p, const char *id);
 void container_tell(struct box *b, enum instance_event ev, const err_t *err);
 
@@ -41,7 +34,6 @@ void container_tell(struct box *b, enum instance_event ev, const err_t *err);
 int container_lookup(struct provider *p, const char *id, err_t **err);
 int container_pause(struct provider *p, const char *id, err_t **err);   /* also wake */
 int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err);
-int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err);
 int container_list(struct provider *p, err_t **err);
 
 void container_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);

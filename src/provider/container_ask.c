@@ -2,33 +2,23 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "core/id.h"
 #include "provider/container.h"
 #include "provider/outside.h"
 
-static struct box *managed(struct provider *p, const char *id, err_t **err)
-{
-	struct box *b = container_find(p, id);
-
-	if (!b)
-		err_set(err, ERR_NOT_FOUND, "instance_not_found", "no such instance");
-	return b;
-}
-
 int container_lookup(struct provider *p, const char *id, err_t **err)
 {
-	struct box *b = managed(p, id, err);
+	struct box *b = container_box(agents_find_or_say(&p->agents, id, err));
 
 	if (!b)
 		return -1;
 	if (b->want_destroy)
 		return 0;   /* its end will be told */
 	if (b->step == BOX_DOWN)
-		return owed_event(p->owed, id, b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(b->why), err);
+		return owed_event(p->agents.owed, id, b->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(b->why), err);
 	if (b->step < BOX_UP)
-		return owed_event(p->owed, id, INSTANCE_AT_IT, NULL, err);   /* what the engine says decides its next step anyway */
+		return owed_event(p->agents.owed, id, INSTANCE_AT_IT, NULL, err);   /* what the engine says decides its next step anyway */
 	b->asked = true;
 	box_kick(b);
 	return 0;
@@ -43,25 +33,18 @@ int container_pause(struct provider *p, const char *id, err_t **err)
 
 int container_keep(struct provider *p, const char *id, int64_t ms, err_t **err)
 {
-	struct box *b = managed(p, id, err);
+	struct box *b = container_box(agents_find_or_say(&p->agents, id, err));
 	err_t *why = NULL;
 
 	(void)ms;   /* nothing ends a container but its Run */
 	if (!b)
 		return -1;
 	if (b->step == BOX_UP && !b->want_destroy)
-		return owed_event(p->owed, id, INSTANCE_KEPT, NULL, err);
+		return owed_event(p->agents.owed, id, INSTANCE_KEPT, NULL, err);
 	if (b->step == BOX_DOWN && b->exited && !b->want_destroy)
-		return owed_event(p->owed, id, INSTANCE_EXITED, err_copy(b->why), err);
+		return owed_event(p->agents.owed, id, INSTANCE_EXITED, err_copy(b->why), err);
 	err_set(&why, ERR_CONFLICT, "instance_not_ready", "the instance is not ready");
-	return owed_event(p->owed, id, INSTANCE_KEEP_FAILED, why, err);
-}
-
-int container_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
-{
-	struct box *b = container_find(p, id);
-
-	return b ? box_scope_end(b, scope, err) : owed_scope(p->owed, id, scope, NULL, err);
+	return owed_event(p->agents.owed, id, INSTANCE_KEEP_FAILED, why, err);
 }
 
 /* --- all of them --- */
@@ -80,7 +63,7 @@ static void on_listed(void *arg, const struct engine_answer *a, const err_t *err
 
 		items[i] = (struct listed){ .ref = c->name, .id = ours ? c->instance : NULL, .state = c->state == ENGINE_RUNNING ? LISTED_RUNNING : LISTED_OTHER };
 	}
-	p->events->listed(p->arg, items, items ? a->n : 0, items != NULL, failed);
+	p->agents.events->listed(p->agents.arg, items, items ? a->n : 0, items != NULL, failed);
 }
 
 int container_list(struct provider *p, err_t **err)

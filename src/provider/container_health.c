@@ -101,10 +101,10 @@ static void add_limits(struct buf *b, const struct provider *p)
 	bool v1 = access("/sys/fs/cgroup/memory", F_OK) == 0;
 	bool owned = str_fmt(path, sizeof(path), "/sys/fs/cgroup/%s%s", v1 ? "memory" : "", p->engine_config.cgroup_parent) == 0 && access(path, W_OK) == 0;
 
-	if (p->limits_seen == LIMITS_UNKNOWN)
+	if (p->agents.limits_seen == LIMITS_UNKNOWN)
 		fact_if(b, "limits", owned || !v1, "nominal: [container] cgroup_parent is not there for the account in every hierarchy; run contrib/up");
 	else
-		fact_add(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
+		fact_add(b, "limits", p->agents.limits_seen == LIMITS_ENFORCED, p->agents.limits_hint);
 }
 
 static void add_network(struct buf *b, const struct provider *p)

@@ -60,8 +60,8 @@ static void on_record(void *arg, const struct engine_answer *a, const err_t *err
 
 static bool is_managed(struct provider *p, const char *container)
 {
-	list_for_each(i, &p->boxes)
-		if (str_eq(list_entry(i, struct box, link_node)->container, container))
+	list_for_each(i, &p->agents.instances)
+		if (str_eq(list_entry(i, struct box, agent.node)->container, container))
 			return true;
 	return false;
 }
@@ -91,7 +91,7 @@ static void consider_record(void *arg, const char *id)
 static void sweep_agent_dirs(struct sweep *s)
 {
 	struct provider *p = s->p;
-	cleanup_closedir DIR *d = opendir(p->agent_dir);
+	cleanup_closedir DIR *d = opendir(p->agents.dir);
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))

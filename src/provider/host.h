@@ -4,11 +4,9 @@
 
 #include "base/list.h"
 #include "core/id.h"
-#include "provider/agent_link.h"
-#include "provider/cgroup.h"
+#include "provider/agents.h"
 #include "provider/host_call.h"
 #include "provider/host_layout.h"
-#include "provider/owed.h"
 #include "provider/provider.h"
 #include "provider/workspace.h"
 
@@ -27,7 +25,7 @@ enum sandbox_step {
 };
 
 struct sandbox {
-	struct list link_node;           /* in provider.sandboxes */
+	struct agent_instance agent;
 	struct provider *p;
 	char id[ID_SIZE];
 	char workspace[WORKSPACE_NAME_MAX + 1];
@@ -38,7 +36,6 @@ struct sandbox {
 	bool asked;                      /* lookup(): what the next look shows is told */
 	bool vanished;                   /* its directory is gone: END leads to DOWN */
 	bool exited;                     /* DOWN: EXITED was told, not FAILED */
-	bool enforced;
 	err_t *why;                      /* DOWN */
 	unsigned refusals;
 	int64_t deadline_ms, backoff_ms; /* CLOCK_BOOTTIME; since: of END */
@@ -48,36 +45,24 @@ struct sandbox {
 	struct host_run run;             /* who runs; agent.pid 0: nobody known */
 	int agent_fd, keeper_fd;         /* pidfds; -1 */
 	struct loop_io *agent_io, *keeper_io;
-	struct cgroup *cgroup;
-	struct agent_link *agent;
-	struct list execs;               /* commands whose end is not acknowledged */
-	unsigned execs_n;
-	struct list scopes;              /* ended, or to be */
-	unsigned scopes_n;
 };
 
 struct provider {
-	struct loop *loop;
+	struct agents agents;            /* first: agents.h */
 	const struct config *config;
-	const struct provider_events *events;
-	void *arg;
-	const char *sandboxes, *launcher, *agent_dir;
+	const char *sandboxes, *launcher;
 	int root_fd, workspaces_fd;      /* of sandboxes, of workspaces */
 	int64_t create_timeout_ms;
-	struct cgroup_limits limits;
-	struct agent_link_limits agent_limits;
-	struct list sandboxes_list;
-	struct owed *owed;
 	struct host_call *probe;         /* out, or NULL */
 	int launcher_fd;                 /* a pidfd of the launcher that was asked last, or -1 */
 	int64_t probed_ms;
 	char *facts;                     /* of the last probe; NULL: none yet */
 	bool launcher_there;
 	char launcher_hint[256];
-	enum { LIMITS_UNKNOWN, LIMITS_ENFORCED, LIMITS_NOMINAL } limits_seen;
-	char limits_hint[256];
 };
+_Static_assert(offsetof(struct provider, agents) == 0, "as agents.h asks");
 
+struct sandbox *host_sandbox(struct agent_instance *i);   /* NULL: NULL */
 struct sandbox *host_find(struct provider *p, const char *id);
 void host_tell(struct sandbox *s, enum instance_event ev, const err_t *err);
 
@@ -104,27 +89,14 @@ void sandbox_end(struct sandbox *s);
 void sandbox_remove(struct sandbox *s);
 void sandbox_forget_run(struct sandbox *s);              /* nothing of it runs any more */
 
-/* host_agent.c */
-int sandbox_agent_open(struct sandbox *s, err_t **err);
-int sandbox_exec(struct sandbox *s, const struct exec_spec *x, err_t **err);
-void sandbox_exec_forget(struct sandbox *s, const char *exec_id);
-void sandbox_execs_free(struct sandbox *s);
-bool sandbox_is_busy(const struct sandbox *s);           /* a command runs in it */
-
-/* host_scope.c */
-bool sandbox_scope_over(const struct sandbox *s, const char *scope);   /* it was ended: nothing more of it may start */
-int sandbox_scope_end(struct sandbox *s, const char *scope, err_t **err);
-void sandbox_scopes_ask(struct sandbox *s);              /* the agent is there (again): what is asked of it */
-void sandbox_scope_ended(struct sandbox *s, const char *scope);
-void sandbox_scopes_over(struct sandbox *s, const err_t *why);   /* answers all that are asked; NULL: nothing of the sandbox runs */
-void sandbox_scopes_free(struct sandbox *s);
+/* host_agent.c: what it is asked by agents.c */
+extern const struct agents_ops host_agents_ops;
 
 /* host_ask.c */
 int host_lookup(struct provider *p, const char *id, err_t **err);
 int host_pause(struct provider *p, const char *id, err_t **err);
 int host_wake(struct provider *p, const char *id, err_t **err);
 int host_keep_alive(struct provider *p, const char *id, int64_t ms, err_t **err);
-int host_scope_end(struct provider *p, const char *id, const char *scope, err_t **err);
 int host_list(struct provider *p, err_t **err);
 void host_sweep(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);
 

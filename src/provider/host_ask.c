@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -11,23 +10,14 @@
 
 #define LISTED_MAX 65536
 
-static struct sandbox *managed(struct provider *p, const char *id, err_t **err)
-{
-	struct sandbox *s = host_find(p, id);
-
-	if (!s)
-		err_set(err, ERR_NOT_FOUND, "instance_not_found", "no such instance");
-	return s;
-}
-
 static int owe_down(struct provider *p, const struct sandbox *s, err_t **err)
 {
-	return owed_event(p->owed, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(s->why), err);
+	return owed_event(p->agents.owed, s->id, s->exited ? INSTANCE_EXITED : INSTANCE_FAILED, err_copy(s->why), err);
 }
 
 int host_lookup(struct provider *p, const char *id, err_t **err)
 {
-	struct sandbox *s = managed(p, id, err);
+	struct sandbox *s = host_sandbox(agents_find_or_say(&p->agents, id, err));
 
 	if (!s)
 		return -1;
@@ -36,7 +26,7 @@ int host_lookup(struct provider *p, const char *id, err_t **err)
 	if (s->step == SANDBOX_DOWN)
 		return owe_down(p, s, err);
 	if (s->step != SANDBOX_UP && s->step != SANDBOX_PAUSED)
-		return owed_event(p->owed, id, INSTANCE_AT_IT, NULL, err);   /* it is being looked at anyway */
+		return owed_event(p->agents.owed, id, INSTANCE_AT_IT, NULL, err);   /* it is being looked at anyway */
 	s->asked = true;
 	sandbox_kick(s);
 	return 0;
@@ -44,7 +34,7 @@ int host_lookup(struct provider *p, const char *id, err_t **err)
 
 int host_pause(struct provider *p, const char *id, err_t **err)
 {
-	struct sandbox *s = managed(p, id, err);
+	struct sandbox *s = host_sandbox(agents_find_or_say(&p->agents, id, err));
 
 	if (!s)
 		return -1;
@@ -53,8 +43,8 @@ int host_pause(struct provider *p, const char *id, err_t **err)
 	if (s->want_pause)
 		return 0;
 	if (s->step == SANDBOX_PAUSED)
-		return owed_event(p->owed, id, INSTANCE_PAUSED, NULL, err);
-	if (sandbox_is_busy(s))
+		return owed_event(p->agents.owed, id, INSTANCE_PAUSED, NULL, err);
+	if (agent_instance_is_busy(&s->agent))
 		return err_set(err, ERR_BUSY, "instance_busy", "commands run in the sandbox");
 	sandbox_pause(s);
 	return 0;
@@ -62,7 +52,7 @@ int host_pause(struct provider *p, const char *id, err_t **err)
 
 int host_wake(struct provider *p, const char *id, err_t **err)
 {
-	struct sandbox *s = managed(p, id, err);
+	struct sandbox *s = host_sandbox(agents_find_or_say(&p->agents, id, err));
 
 	if (!s)
 		return -1;
@@ -86,25 +76,18 @@ int host_wake(struct provider *p, const char *id, err_t **err)
 
 int host_keep_alive(struct provider *p, const char *id, int64_t ms, err_t **err)
 {
-	struct sandbox *s = managed(p, id, err);
+	struct sandbox *s = host_sandbox(agents_find_or_say(&p->agents, id, err));
 	err_t *why = NULL;
 
 	(void)ms;   /* nothing but a call ends or pauses it */
 	if (!s)
 		return -1;
 	if (s->step == SANDBOX_UP && !s->want_destroy && !s->want_pause)
-		return owed_event(p->owed, id, INSTANCE_KEPT, NULL, err);
+		return owed_event(p->agents.owed, id, INSTANCE_KEPT, NULL, err);
 	if (s->step == SANDBOX_DOWN && s->exited && !s->want_destroy)
 		return owe_down(p, s, err);
 	err_set(&why, ERR_CONFLICT, "instance_not_ready", "the sandbox is not ready");
-	return owed_event(p->owed, id, INSTANCE_KEEP_FAILED, why, err);
-}
-
-int host_scope_end(struct provider *p, const char *id, const char *scope, err_t **err)
-{
-	struct sandbox *s = host_find(p, id);
-
-	return s ? sandbox_scope_end(s, scope, err) : owed_scope(p->owed, id, scope, NULL, err);
+	return owed_event(p->agents.owed, id, INSTANCE_KEEP_FAILED, why, err);
 }
 
 /* --- all of them --- */
@@ -162,13 +145,13 @@ static void tell_list(void *arg)
 	size_t n;
 	struct listed *items = gather(p, &n, &complete, &err);
 
-	p->events->listed(p->arg, items, n, complete, err);
+	p->agents.events->listed(p->agents.arg, items, n, complete, err);
 	free_items(items, n);
 }
 
 int host_list(struct provider *p, err_t **err)
 {
-	return owed_call(p->owed, tell_list, p, err);
+	return owed_call(p->agents.owed, tell_list, p, err);
 }
 
 /* Those that hold a user's things are never removed unasked; what vanished under a running sandbox is noticed. */
@@ -182,8 +165,8 @@ void host_sweep(struct provider *p, bool (*known)(void *arg, const char *instanc
 		if (!items[i].id || (!known(arg, items[i].id) && !host_find(p, items[i].id)))
 			log_kv(LOG_WARN, "sandbox_unknown", "ref", items[i].ref, NULL);
 	free_items(items, n);
-	list_for_each(i, &p->sandboxes_list) {
-		struct sandbox *s = list_entry(i, struct sandbox, link_node);
+	list_for_each(i, &p->agents.instances) {
+		struct sandbox *s = list_entry(i, struct sandbox, agent.node);
 
 		if (s->step == SANDBOX_UP)
 			sandbox_kick(s);

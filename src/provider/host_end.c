@@ -1,5 +1,4 @@
 /* host_end.c - a sandbox's processes end, and when it is to be destroyed its files go. */
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -8,9 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/io.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "provider/host.h"
 
 #define LOOK_AGAIN_MS 10
@@ -27,8 +24,7 @@ void sandbox_forget_run(struct sandbox *s)
 	if (s->keeper_fd >= 0)
 		close(steal_fd(&s->keeper_fd));
 	s->run = (struct host_run){ .token_hash = "" };
-	cgroup_free(steal_ptr(&s->cgroup));
-	sandbox_execs_free(s);
+	agent_instance_forget_run(&s->agent);
 }
 
 static bool lives(int pidfd)
@@ -87,8 +83,8 @@ static void ended(struct sandbox *s)
 	} else if (s->want_pause) {
 		s->want_pause = false;
 		s->step = SANDBOX_PAUSED;
-		agent_link_free(steal_ptr(&s->agent), true);
-		sandbox_scopes_over(s, NULL);
+		agent_instance_shut(&s->agent);
+		agent_instance_scopes_over(&s->agent, NULL);
 		host_tell(s, INSTANCE_PAUSED, NULL);
 	} else if ((never || s->waking) && why) {
 		sandbox_fail(s, why);
@@ -129,15 +125,6 @@ void sandbox_end(struct sandbox *s)
 
 /* --- its files --- */
 
-static void remove_agent_dir(const struct sandbox *s)
-{
-	cleanup_err err_t *err = NULL;
-	cleanup_close int fd = open(s->p->agent_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd >= 0 && io_remove_tree(fd, s->id, &err) < 0)
-		log_kv(LOG_WARN, "agent_dir_left", "instance", s->id, "err", err_message(err), NULL);
-}
-
 static void on_removed(void *arg, const char *text, const err_t *err)
 {
 	struct sandbox *s = arg;
@@ -150,10 +137,9 @@ static void on_removed(void *arg, const char *text, const err_t *err)
 		sandbox_retry(s, err);
 		return;
 	}
-	agent_link_free(steal_ptr(&s->agent), true);
-	remove_agent_dir(s);
+	agent_instance_remove(&s->agent);
 	log_kv(LOG_INFO, "instance_gone", "instance", s->id, NULL);
-	sandbox_scopes_over(s, NULL);
+	agent_instance_scopes_over(&s->agent, NULL);
 	host_tell(s, INSTANCE_GONE, NULL);
 	sandbox_free(s);
 }
@@ -163,7 +149,7 @@ void sandbox_remove(struct sandbox *s)
 	cleanup_err err_t *err = NULL;
 	const char *const fields[] = { "remove", s->id, NULL };
 
-	s->call = host_call_start(s->p->loop, s->p->launcher, fields, REMOVE_MS, on_removed, s, &err);
+	s->call = host_call_start(s->p->agents.loop, s->p->launcher, fields, REMOVE_MS, on_removed, s, &err);
 	if (!s->call)
 		sandbox_retry(s, err);
 }

@@ -75,7 +75,7 @@ void host_probe_begin(struct provider *p)
 
 	if (p->probe)
 		return;
-	p->probe = host_call_start(p->loop, p->launcher, fields, PROBE_MS, on_probed, p, NULL);
+	p->probe = host_call_start(p->agents.loop, p->launcher, fields, PROBE_MS, on_probed, p, NULL);
 	if (p->probe) {
 		launcher_watch(p, host_call_launcher(p->probe));
 		return;
@@ -112,10 +112,10 @@ static void add_limits(struct buf *b, const struct provider *p)
 	bool owned = str_fmt(path, sizeof(path), "/sys/fs/cgroup%s%s", v1 ? "/memory" : "", config_str(p->config, "container.cgroup_parent")) == 0 &&
 		access(path, W_OK) == 0;
 
-	if (p->limits_seen == LIMITS_UNKNOWN)
+	if (p->agents.limits_seen == LIMITS_UNKNOWN)
 		fact_add(b, "limits", owned, owned ? "" : "nominal: [container] cgroup_parent is not there for the account in every hierarchy; run contrib/up");
 	else
-		fact_add(b, "limits", p->limits_seen == LIMITS_ENFORCED, p->limits_hint);
+		fact_add(b, "limits", p->agents.limits_seen == LIMITS_ENFORCED, p->agents.limits_hint);
 }
 
 static void add_agent(struct buf *b, const struct provider *p)

@@ -1,6 +1,5 @@
 /* host_sandbox.c - a sandbox's life, step by step. How it comes up is in host_up.c, its end in host_end.c. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -51,7 +50,7 @@ struct sandbox *sandbox_new(struct provider *p, const char *id, err_t **err)
 		return NULL;
 	}
 	s = calloc(1, sizeof(*s));
-	if (!s || !(s->timer = loop_timer_new(p->loop, run, s))) {
+	if (!s || !(s->timer = loop_timer_new(p->agents.loop, run, s))) {
 		free(s);
 		err_set(err, ERR_NO_MEMORY, NULL, "instance");
 		return NULL;
@@ -59,20 +58,16 @@ struct sandbox *sandbox_new(struct provider *p, const char *id, err_t **err)
 	s->p = p;
 	s->agent_fd = s->keeper_fd = -1;
 	s->backoff_ms = HOST_BACKOFF_MIN_MS;
-	list_init(&s->execs);
-	list_init(&s->scopes);
-	list_add_tail(&p->sandboxes_list, &s->link_node);
 	str_copy(s->id, sizeof(s->id), id);
+	agent_instance_init(&s->agent, &p->agents, s->id, s->run.token_hash);
 	return s;
 }
 
 void sandbox_free(struct sandbox *s)
 {
-	list_del(&s->link_node);
 	host_call_cancel(s->call);
 	sandbox_forget_run(s);
-	agent_link_free(s->agent, false);
-	sandbox_scopes_free(s);
+	agent_instance_free(&s->agent);
 	loop_timer_free(s->timer);
 	err_free(s->why);
 	free(s);
@@ -122,14 +117,14 @@ void sandbox_fail(struct sandbox *s, const err_t *why)
 	log_kv(LOG_WARN, waking ? "instance_wake_failed" : "instance_failed", "instance", s->id, "err", err_message(why), NULL);
 	if (!waking) {
 		go_down(s, why, false);
-		sandbox_scopes_over(s, NULL);
+		agent_instance_scopes_over(&s->agent, NULL);
 		host_tell(s, INSTANCE_FAILED, why);
 		return;
 	}
 	s->waking = false;
 	s->step = SANDBOX_PAUSED;
 	loop_timer_set(s->timer, -1);
-	sandbox_scopes_over(s, NULL);
+	agent_instance_scopes_over(&s->agent, NULL);
 	host_tell(s, INSTANCE_WAKE_FAILED, why);
 }
 
@@ -141,7 +136,7 @@ void sandbox_vanished(struct sandbox *s)
 	log_kv(LOG_WARN, "instance_ended", "instance", s->id, "err", err_message(err), NULL);
 	sandbox_forget_run(s);
 	go_down(s, err, true);
-	sandbox_scopes_over(s, NULL);
+	agent_instance_scopes_over(&s->agent, NULL);
 	host_tell(s, INSTANCE_EXITED, err);
 }
 
@@ -155,7 +150,7 @@ void sandbox_retry(struct sandbox *s, const err_t *why)
 		s->backoff_ms = s->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : s->backoff_ms * 2;
 	} else if (s->want_destroy) {
 		s->step = SANDBOX_DOWN;
-		sandbox_scopes_over(s, why);
+		agent_instance_scopes_over(&s->agent, why);
 		host_tell(s, INSTANCE_DESTROY_FAILED, why);
 	} else if (s->want_pause) {
 		s->want_pause = false;

@@ -1,15 +1,11 @@
 /* host_up.c - from a directory to an agent that answers. */
-#include <fcntl.h>
-#include <limits.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/rand.h"
-#include "base/str.h"
 #include "provider/host.h"
 #include "provider/process.h"
 
@@ -17,7 +13,6 @@
 #define LAUNCH_MS 45000        /* longer than the launcher's own steps may take together */
 #define REFUSALS_MAX 3
 #define TOKEN_BYTES 32
-#define CGROUP_ROOT "/sys/fs/cgroup"
 
 /* --- it runs --- */
 
@@ -40,17 +35,9 @@ static void on_end(void *arg, int fd, int events)
 static void limit(struct sandbox *s)
 {
 	cleanup_err err_t *err = NULL;
-	cleanup_free char *text = NULL;
-	struct provider *p = s->p;
-	char path[64];
 
-	cgroup_free(steal_ptr(&s->cgroup));
-	s->enforced = str_fmt(path, sizeof(path), "/proc/%d/cgroup", (int)s->run.agent.pid) == 0 && io_read_file(AT_FDCWD, path, 65536, &text, NULL, &err) == 0 &&
-		(s->cgroup = cgroup_open(CGROUP_ROOT, text, config_str(p->config, "container.cgroup_parent"), &err)) && cgroup_limit(s->cgroup, &p->limits, &err) == 0;
-	if (!s->enforced && p->limits_seen != LIMITS_NOMINAL)
-		log_kv(LOG_WARN, "limits_nominal", "instance", s->id, "err", err_message(err), NULL);
-	p->limits_seen = s->enforced ? LIMITS_ENFORCED : LIMITS_NOMINAL;
-	str_copy(p->limits_hint, sizeof(p->limits_hint), s->enforced ? "" : err_message(err));
+	(void)agent_instance_limit(&s->agent, s->run.agent.pid, &err);
+	agent_instance_limits_seen(&s->agent, err);
 }
 
 /* False: it has ended since the record was written. */
@@ -59,21 +46,21 @@ static bool take_up(struct sandbox *s, const struct host_run *r)
 	sandbox_forget_run(s);
 	s->agent_fd = host_proc_open(&r->agent);
 	s->keeper_fd = host_proc_open(&r->keeper);
-	if (s->agent_fd < 0 || s->keeper_fd < 0 || (!s->agent && sandbox_agent_open(s, NULL) < 0))
+	if (s->agent_fd < 0 || s->keeper_fd < 0 || (!s->agent.link && agent_instance_open(&s->agent, NULL) < 0))
 		return false;
-	s->agent_io = loop_io_new(s->p->loop, s->agent_fd, LOOP_READ, on_end, s);
-	s->keeper_io = loop_io_new(s->p->loop, s->keeper_fd, LOOP_READ, on_end, s);
+	s->agent_io = loop_io_new(s->p->agents.loop, s->agent_fd, LOOP_READ, on_end, s);
+	s->keeper_io = loop_io_new(s->p->agents.loop, s->keeper_fd, LOOP_READ, on_end, s);
 	if (!s->agent_io || !s->keeper_io)
 		return false;
 	s->run = *r;
 	limit(s);
-	agent_link_expect(s->agent, process_uid(r->agent.pid), r->agent.pid);
+	agent_link_expect(s->agent.link, process_uid(r->agent.pid), r->agent.pid);
 	return true;
 }
 
 void sandbox_check_up(struct sandbox *s)
 {
-	if (s->step != SANDBOX_WAIT || !agent_link_ready(s->agent))
+	if (s->step != SANDBOX_WAIT || !agent_link_ready(s->agent.link))
 		return;
 	s->step = SANDBOX_UP;
 	s->was_ready = true;
@@ -81,7 +68,7 @@ void sandbox_check_up(struct sandbox *s)
 	s->backoff_ms = HOST_BACKOFF_MIN_MS;
 	loop_timer_set(s->timer, -1);
 	host_tell(s, INSTANCE_READY, NULL);
-	sandbox_scopes_ask(s);
+	agent_instance_scopes_ask(&s->agent);
 }
 
 /* --- a look --- */
@@ -117,7 +104,7 @@ static void nobody_there(struct sandbox *s, const struct host_run *r, bool recor
 		s->step = SANDBOX_PAUSED;
 		s->asked = false;
 		loop_timer_set(s->timer, -1);
-		sandbox_scopes_over(s, NULL);
+		agent_instance_scopes_over(&s->agent, NULL);
 		if (!told)
 			host_tell(s, INSTANCE_PAUSED, NULL);
 		return;
@@ -160,7 +147,7 @@ void sandbox_look(struct sandbox *s)
 		return;
 	}
 	if (s->step == SANDBOX_UP) {
-		if (s->asked && agent_link_ready(s->agent))
+		if (s->asked && agent_link_ready(s->agent.link))
 			host_tell(s, INSTANCE_READY, NULL);
 		s->asked = false;
 		return;
@@ -190,7 +177,7 @@ void sandbox_make(struct sandbox *s)
 		return;
 	}
 	if (err || workspace_make(p->workspaces_fd, s->workspace, &err) < 0 || host_layout_make(p->root_fd, s->id, s->workspace, &err) < 0 ||
-	    (!s->agent && sandbox_agent_open(s, &err) < 0)) {
+	    (!s->agent.link && agent_instance_open(&s->agent, &err) < 0)) {
 		if (err_code(err) == ERR_REFUSED || err_code(err) == ERR_INVALID)
 			sandbox_fail(s, err);
 		else
@@ -226,7 +213,7 @@ void sandbox_launch(struct sandbox *s)
 
 	rand_hex(token, TOKEN_BYTES);
 	agent_token_hash(token, hash);
-	s->call = host_call_start(s->p->loop, s->p->launcher, fields, LAUNCH_MS, on_launched, s, &err);
+	s->call = host_call_start(s->p->agents.loop, s->p->launcher, fields, LAUNCH_MS, on_launched, s, &err);
 	explicit_bzero(token, sizeof(token));
 	FAULT_POINT(host_launch_asked);
 	if (!s->call)

@@ -1,8 +1,10 @@
 # libprovider.a: what isolates code, behind provider.h. Helpers run beside the executor: paddock-engine, paddock-conmon, paddock-netguard, paddock-launcher.
 noinst_LIBRARIES += libprovider.a
 libprovider_a_SOURCES = \
+	src/provider/agent_instance.c src/provider/agent_instance_scope.c src/provider/agent_instance.h \
 	src/provider/agent_link.c src/provider/agent_link.h src/provider/agent_token.c src/provider/agent_token.h \
-	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box_scope.c src/provider/box.h \
+	src/provider/agents.c src/provider/agents.h \
+	src/provider/box.c src/provider/box_agent.c src/provider/box_end.c src/provider/box_make.c src/provider/box_run.c src/provider/box.h \
 	src/provider/container.c src/provider/container_ask.c src/provider/container_health.c src/provider/container_sweep.c src/provider/container.h \
 	src/provider/bwrap.c src/provider/bwrap.h \
 	src/provider/cgroup.c src/provider/cgroup.h \
@@ -14,7 +16,7 @@ libprovider_a_SOURCES = \
 	src/provider/fact.c src/provider/fact.h \
 	src/provider/guard.c src/provider/guard.h \
 	src/provider/host.c src/provider/host_agent.c src/provider/host_ask.c src/provider/host_end.c src/provider/host_health.c \
-	src/provider/host_sandbox.c src/provider/host_scope.c src/provider/host_up.c src/provider/host.h \
+	src/provider/host_sandbox.c src/provider/host_up.c src/provider/host.h \
 	src/provider/host_call.c src/provider/host_call.h \
 	src/provider/host_layout.c src/provider/host_layout.h \
 	src/provider/leftovers.c src/provider/leftovers.h \

@@ -14,6 +14,7 @@ struct stand_seen {
 	char last_detail[64];             /* of the last error, of whatever kind; "" when there was none */
 	char last_text[256];              /* its message */
 	unsigned scopes_ended;            /* answers; each stops the loop */
+	char last_scope[64];              /* of those */
 	size_t n_listed;                  /* the last list; it stops the loop, too */
 	bool list_complete;
 	char listed_id[64], listed_ref[64];

@@ -145,6 +145,18 @@ static void a_broken_membership_is_nominal(void **state)
 	}
 }
 
+static void of_a_process(void **state)
+{
+	cleanup_err err_t *err = NULL;
+	struct cgroup *g = cgroup_of(getpid(), "/no such parent", NULL);
+
+	(void)state;
+	assert_non_null(g);
+	cgroup_free(g);
+	assert_null(cgroup_of(INT32_MAX, "/", &err));
+	assert_int_equal(err_errno(err), ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +165,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(outside_the_parent_is_nominal, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(v2_is_checked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_broken_membership_is_nominal, set_up, tear_down),
+		cmocka_unit_test(of_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,7 @@ static void until_scope(const char *detail)
 
 	until_stopped();
 	assert_int_equal(stand.scopes_ended, before + 1);
+	assert_string_equal(stand.last_scope, SCOPE);
 	assert_string_equal(stand.last_detail, detail);
 }
 
@@ -219,6 +220,32 @@ static void a_scope_ends_with_the_agent_s_word(void **state)
 }
 
 /* Its answer was lost with the connection. */
+/* As many as the agent remembers. None that waits for its confirmation is forgotten. */
+static void the_oldest_of_many_scopes_is_forgotten(void **state)
+{
+	cleanup_err err_t *err = NULL;
+	char id[] = "00000000-2222-4333-8444-555555555555";
+
+	(void)state;
+	create();
+	until(INSTANCE_READY);
+	scope_end();
+	for (int i = 1; i < 4096; i++) {
+		str_fmt(id, 9, "%08x", (unsigned)i);
+		id[8] = '-';
+		assert_int_equal(provider_container.scope_end(provider, FAKE_IID, id, NULL), 0);
+	}
+	memset(id, 'f', 8);
+	assert_int_equal(provider_container.scope_end(provider, FAKE_IID, id, &err), -1);
+	assert_int_equal(err_code(err), ERR_NO_MEMORY);
+	fake_agent_scope_ended(SCOPE);
+	until_scope("");
+	assert_scope_is_over();
+	assert_int_equal(provider_container.scope_end(provider, FAKE_IID, id, NULL), 0);
+	assert_int_equal(exec_in_scope(NULL), 0);   /* the agent has forgotten it, too: its caller has not */
+	gone();
+}
+
 static void a_scope_is_asked_again_when_the_agent_is_back(void **state)
 {
 	(void)state;
@@ -298,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(looked_up), CASE(looked_up_with_difficulty), CASE(looked_up_and_failed), CASE(never_paused), CASE(kept), CASE(listed), CASE(a_scope_of_nobody),
 		CASE(a_scope_before_it_was_ready), CASE(a_scope_ends_with_the_agent_s_word), CASE(a_scope_is_asked_again_when_the_agent_is_back),
+		CASE(the_oldest_of_many_scopes_is_forgotten),
 		CASE(a_scope_of_one_that_was_taken_up), CASE(a_scope_ends_with_its_instance), CASE(an_old_agent_ends_no_scope),
 	};
 
