@@ -155,19 +155,21 @@ static void check_sysctls(const struct config *c, struct ctl_finding *f)
 		{ "fs.inotify.max_user_instances", "/proc/sys/fs/inotify/max_user_instances", 16777216, false },
 		{ "fs.inotify.max_user_watches", "/proc/sys/fs/inotify/max_user_watches", 16777216, false },
 		{ "fs.epoll.max_user_watches", "/proc/sys/fs/epoll/max_user_watches", 2147483647, false },
+		{ "kernel.keys.maxkeys", "/proc/sys/kernel/keys/maxkeys", 16384, false },
+		{ "kernel.keys.maxbytes", "/proc/sys/kernel/keys/maxbytes", 16777216, false },
 	};
 
 	(void)c;
 	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
 		int64_t v = proc_number(wanted[i].path);
 
-		if (v < wanted[i].least && !(v == 0 && wanted[i].zero_is_none)) {
+		if (v >= 0 && v < wanted[i].least && !(v == 0 && wanted[i].zero_is_none)) {
 			ctl_find(f, CTL_NOMINAL, "%s is %lld: at least %lld, or one sandbox can use up what all share (paddockctl start sets it)", wanted[i].name,
 				(long long)v, (long long)wanted[i].least);
 			return;
 		}
 	}
-	ctl_find(f, CTL_OK, "pipe pages, inotify and epoll are raised for all sandboxes together");
+	ctl_find(f, CTL_OK, "pipe pages, inotify, epoll and keys are raised for all sandboxes together");
 }
 
 static void check_links(const struct config *c, struct ctl_finding *f)

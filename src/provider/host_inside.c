@@ -38,6 +38,13 @@ static void show_workspace(const struct host_inside *in)
 	setfsuid(0);
 }
 
+/* No namespace parts keys: the launcher's would be those of all sandboxes. A kernel without keys has none to share; a quota that is used up is no reason to. */
+static void join_keyring(void)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS && errno != EOPNOTSUPP)
+		host_inside_fail("session keyring");
+}
+
 _Noreturn void host_inside_enter(const struct host_inside *in)
 {
 	struct rlimit none = { 0, 0 }, files = { (rlim_t)in->nofile, (rlim_t)in->nofile };
@@ -45,8 +52,7 @@ _Noreturn void host_inside_enter(const struct host_inside *in)
 	umask(022);
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0)
 		host_inside_fail("limits");
-	/* no namespace parts keys: the launcher's would be those of all sandboxes. A kernel without keys has none to share. */
-	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	join_keyring();
 	show_workspace(in);
 	if (in->bwrap)
 		host_bwrap_exec(in);

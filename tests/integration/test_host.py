@@ -650,6 +650,38 @@ def test_keys_are_a_sandbox_s_own(own, plainly):
     assert len(sessions) == 2
 
 
+KEYS_TAKEN = """
+import ctypes, os, sys
+os.setgroups([])
+os.setresgid(*3 * [int(sys.argv[1])])
+os.setresuid(*3 * [int(sys.argv[1])])
+libc, (join, add) = ctypes.CDLL(None), map(int, sys.argv[2:4])
+libc.syscall(join, 1, None)
+n = 0
+while n < 40000 and libc.syscall(add, b"user", b"k%d" % n, b"x", 1, -3) > 0:
+    n += 1
+print(n, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(host_lab.KEYCTL is None, reason="needs to know the number of keyctl()")
+def test_keys_are_never_shared_for_want_of_quota(own):
+    """The uid of all sandboxes' roots has as many keys as it may: what would have to do with the launcher's session does not start."""
+    x, iid = own(), new()
+    x.out(new(), "true", workspace="v")
+    held = subprocess.Popen([sys.executable, "-c", KEYS_TAKEN, str(x.account.low), str(host_lab.KEYCTL), str(host_lab.KEYCTL - 2)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        if int(held.stdout.readline()) >= 40000:
+            pytest.skip("the quota of keys is too large to be used up")
+        assert x.run(iid, "echo ran").get("code") == "instance_failed"
+        assert "session keyring: Disk quota exceeded" in x.said()
+    finally:
+        held.communicate("")
+    wait_for("the keys are gone", lambda: x.run(new(), "echo ran", workspace="z").get("stdout") == "ran\n")
+
+
 # --- without bubblewrap ---
 
 def test_plainly(own):
