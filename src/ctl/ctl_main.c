@@ -19,7 +19,7 @@ static const struct subcommand subcommands[] = {
 	{ "status", ctl_status, "", "what runs, and whether it is well" },
 	{ "doctor", ctl_doctor, "", "what is missing here, and what is only nominally enforced" },
 	{ "start", ctl_start, "", "start the service" },
-	{ "stop", ctl_stop, "", "stop the service; environments stay" },
+	{ "stop", ctl_stop, "", "stop the service; sandboxes stay" },
 	{ "migrate", ctl_migrate, "[--dir DIRECTORY] [--role ROLE]", "bring the database's schema up to date" },
 	{ "users", ctl_users, "create NAME [--admin] | list", "accounts" },
 	{ "tokens", ctl_tokens, "create --user NAME --kind KIND [--label TEXT] [--days N] | list [--user NAME] | revoke ID", "bearer tokens" },
@@ -44,6 +44,19 @@ static const struct subcommand *find(const char *name)
 		if (str_eq(subcommands[i].name, name))
 			return &subcommands[i];
 	return NULL;
+}
+
+/* -1: its arguments are its own business. */
+static int before(const struct subcommand *s, int argc, char **argv)
+{
+	bool help = argc > 1 && str_eq(argv[1], "--help");
+
+	if (!help && (argc == 1 || *s->usage))
+		return -1;
+	fprintf(help ? stdout : stderr, "usage: paddockctl %s%s%s\n", s->name, *s->usage ? " " : "", s->usage);
+	if (help)
+		printf("%s\n", s->help);
+	return help ? 0 : 2;
 }
 
 static int run(const struct subcommand *s, const char *path, int argc, char **argv)
@@ -87,5 +100,6 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	return run(s, path, argc - at, argv + at);
+	int rc = before(s, argc - at, argv + at);
+	return rc >= 0 ? rc : run(s, path, argc - at, argv + at);
 }

@@ -55,6 +55,35 @@ def test_migrate_again_does_nothing(ctl):
     assert re.fullmatch(r"schema version \d+, nothing to do\n", out)
 
 
+@pytest.fixture(name="absent")
+def _absent(tmp_path):
+    """Of an installation that is not there: what should not happen happens to nobody."""
+    conf = tmp_path / "paddock.ini"
+    conf.write_text("[service]\ninstance = absent\n", encoding="utf-8")
+    return lambda *argv: subprocess.run([CTL, "--config", str(conf), *argv], capture_output=True, text=True, timeout=60, check=False)
+
+
+COMMANDS = ("status", "doctor", "start", "stop", "migrate", "users", "tokens", "runs", "commands", "cleanup", "sandboxes", "sql", "engine")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_all_that_it_does(absent, command):
+    done = absent(command, "--help")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert done.stdout.startswith("usage: paddockctl " + command), done.stdout
+
+
+@pytest.mark.parametrize("command", ("status", "doctor", "start", "stop"))
+def test_what_takes_no_argument_refuses_one(absent, command):
+    done = absent(command, "api")
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.startswith("usage: paddockctl " + command), done.stderr
+
+
+def test_help_names_every_command(absent):
+    assert re.findall(r"^  (\w+)", absent("--help").stdout, re.M) == list(COMMANDS)
+
+
 def test_migrate_names_a_missing_directory(ctl):
     done = ctl.run("migrate", "--dir", "/nonexistent")
     assert done.returncode == 1 and "/nonexistent" in done.stderr
