@@ -60,7 +60,7 @@ EXTRA_DIST += tests/integration/test_executor.py tests/integration/test_executor
 if HAVE_CMOCKA
 UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \
 	tests/unit/test_archive tests/unit/test_tombs \
-	tests/unit/test_instances_life tests/unit/test_instances_meter tests/unit/test_instances_pause
+	tests/unit/test_instances tests/unit/test_instances_life tests/unit/test_instances_meter tests/unit/test_instances_pause
 check_PROGRAMS += $(UNIT_EXECUTOR_TESTS)
 UNIT_EXECUTOR_LDADD = $(EXECUTOR_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_journal_index_LDADD = $(UNIT_EXECUTOR_LDADD)
@@ -70,6 +70,9 @@ tests_unit_test_event_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_archive_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_tombs_LDADD = $(UNIT_EXECUTOR_LDADD)
 INSTANCES_KIT = tests/lib/instances_kit.c tests/lib/instances_kit.h
+tests_unit_test_instances_SOURCES = tests/unit/test_instances.c $(INSTANCES_KIT)
+tests_unit_test_instances_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
+tests_unit_test_instances_LDADD = $(UNIT_EXECUTOR_LDADD)
 tests_unit_test_instances_life_SOURCES = tests/unit/test_instances_life.c $(INSTANCES_KIT)
 tests_unit_test_instances_life_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit -I$(srcdir)/tests/lib
 tests_unit_test_instances_life_LDADD = $(UNIT_EXECUTOR_LDADD)

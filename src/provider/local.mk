@@ -53,7 +53,7 @@ EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 
 if HAVE_CMOCKA
 PROVIDER_TESTS = tests/unit/test_cgroup tests/unit/test_container_ask tests/unit/test_engine_faults tests/unit/test_engine_http \
-	tests/unit/test_instances tests/unit/test_netguard_rules tests/unit/test_outside tests/unit/test_owed tests/unit/test_workspace
+	tests/unit/test_netguard_rules tests/unit/test_outside tests/unit/test_owed tests/unit/test_workspace
 check_PROGRAMS += $(PROVIDER_TESTS)
 PROVIDER_TEST_LDADD = libprovider.a $(CORE_LDADD) $(CMOCKA_LIBS)
 tests_unit_test_cgroup_LDADD = $(PROVIDER_TEST_LDADD)
@@ -65,7 +65,6 @@ tests_unit_test_engine_faults_SOURCES = tests/unit/test_engine_faults.c $(CONTAI
 tests_unit_test_engine_faults_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_engine_faults_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_engine_http_LDADD = $(PROVIDER_TEST_LDADD)
-tests_unit_test_instances_LDADD = libexecutor.a $(PROVIDER_TEST_LDADD)
 tests_unit_test_netguard_rules_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_outside_LDADD = $(PROVIDER_TEST_LDADD)
 tests_unit_test_owed_LDADD = $(PROVIDER_TEST_LDADD)

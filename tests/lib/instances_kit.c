@@ -19,6 +19,14 @@ unsigned caps;
 bool disk_is_full;
 static char dir[128];
 
+bool kit_on_disk(const char *id, const char *file)
+{
+	char path[256];
+
+	str_fmt(path, sizeof(path), "instances/%s/%s", id, file);
+	return faccessat(dir_fd, path, F_OK, 0) == 0;
+}
+
 bool kit_disk_says(const char *id, const char *text)
 {
 	char path[256];
@@ -43,7 +51,6 @@ static int called(const char *what, const char *id, err_t **err)
 	return 0;
 }
 
-
 static struct provider *fake_open(struct loop *l, const struct config *c, const struct provider_events *ev, void *arg, err_t **err)
 {
 	(void)l;
@@ -62,6 +69,8 @@ static void fake_close(struct provider *p)
 static int fake_create(struct provider *p, const struct instance_spec *s, err_t **err)
 {
 	(void)p;
+	assert_true(kit_on_disk(s->id, "spec.json"));   /* row first */
+	str_copy(kit_fake.workspace, sizeof(kit_fake.workspace), s->workspace);
 	return called("create", s->id, err);
 }
 
@@ -70,6 +79,7 @@ static int fake_adopt(struct provider *p, const struct instance_spec *s, enum in
 	static const char *const words[] = { "adopt-made", "adopt-ready", "adopt-paused" };
 
 	(void)p;
+	str_copy(kit_fake.workspace, sizeof(kit_fake.workspace), s->workspace);
 	return called(words[was], s->id, err);
 }
 
@@ -198,9 +208,14 @@ void kit_run_for(int64_t ms)
 	loop_timer_free(t);
 }
 
+struct instances *kit_open(err_t **err)
+{
+	return instances_open(loop, config, dir_fd, &events, NULL, err);
+}
+
 void kit_start(void)
 {
-	is = instances_open(loop, config, dir_fd, &events, NULL, NULL);
+	is = kit_open(NULL);
 	assert_non_null(is);
 }
 
@@ -261,14 +276,12 @@ struct instance *kit_find(const char *id)
 	return i;
 }
 
-
 void kit_refused(int rc, const err_t *err, enum err_code code, const char *detail)
 {
 	assert_int_equal(rc, -1);
 	assert_int_equal(err_code(err), code);
 	assert_string_equal(err_detail(err), detail);
 }
-
 
 static json_t *json_of(const char *id)
 {

@@ -23,6 +23,7 @@ struct kit_fake {
 	char calls[1024];
 	enum err_code fails;
 	const char *fails_call, *detail;
+	char workspace[64];          /* of the last that was to be made or taken up */
 	int64_t ran_since, ran_ms;   /* how long it ran, by the provider's own account */
 };
 
@@ -41,7 +42,9 @@ void kit_start(void);
 void kit_restart(void);
 void kit_run_for(int64_t ms);
 void kit_say(const char *id, enum instance_event ev);   /* the provider speaks */
-bool kit_disk_says(const char *id, const char *text);
+struct instances *kit_open(err_t **err);
+bool kit_on_disk(const char *id, const char *file);
+bool kit_disk_says(const char *id, const char *text);   /* its state */
 
 struct instance *kit_ensure(const char *id, const char *workspace, const char *replaces);
 struct instance *kit_find(const char *id);
