@@ -94,19 +94,19 @@ dir() {
 # link there, so root follows no path below it: the account itself does the work.
 dir_as() {
 	# shellcheck disable=SC2016 # expanded by that shell
-	(cd / && as "$1" sh -c '[ -d "$1" ] || mkdir "$1"; chmod "$2" "$1"' sh "$2" "$3")
+	as "$1" sh -c '[ -d "$1" ] || mkdir "$1"; chmod "$2" "$1"' sh "$2" "$3"
 }
 
 put_as() {
 	# shellcheck disable=SC2016 # expanded by that shell
-	(cd / && umask 077 && as "$1" sh -c 'set -e
+	(umask 077 && as "$1" sh -c 'set -e
 		cat >"$1.new"
 		chmod "$2" "$1.new"
 		mv -f "$1.new" "$1"' sh "$2" "$3")
 }
 
-as() { # as ACCOUNT COMMAND...
+as() { # as ACCOUNT COMMAND...: from /, as the account may not enter the directory where root is
 	local who=$1
 	shift
-	setpriv --reuid="$who" --regid="$who" --init-groups -- "$@"
+	(cd / && exec setpriv --reuid="$who" --regid="$who" --init-groups -- "$@")
 }

@@ -47,7 +47,7 @@ database_files() {
 		log_timezone = UTC
 	END
 	# shellcheck disable=SC2016 # expanded by that shell
-	(cd / && as postgres sh -c 'grep -q "^include '"'paddock.conf'"'" "$1" || echo "include '"'paddock.conf'"'" >>"$1"' sh "$lib/pg/postgresql.conf")
+	as postgres sh -c 'grep -q "^include '"'paddock.conf'"'" "$1" || echo "include '"'paddock.conf'"'" >>"$1"' sh "$lib/pg/postgresql.conf"
 }
 
 database_cluster() {

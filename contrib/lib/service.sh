@@ -86,7 +86,7 @@ service_up() {
 			! s6-svok "$run/service/$s" || break
 			sleep 0.1
 		done
-		if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ] || [ ! -f "$stamp" ]; then s6-svc -u "$run/service/$s"; else s6-svc -r "$run/service/$s"; fi
+		if [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ] || [ ! -f "$stamp" ]; then s6-svc -u "$run/service/$s"; else s6-svc -ru "$run/service/$s"; fi
 	fi
 	printf '%s\n' "$digest" >"$stamp"
 }

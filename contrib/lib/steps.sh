@@ -59,7 +59,7 @@ check_cleanup() {
 		return
 	fi
 	local i
-	for i in check san; do
+	for i in check host san; do
 		[ ! -e "/opt/paddock-$i" ] || PADDOCK_INSTANCE=$i "$here/down" --purge >/dev/null 2>&1
 	done
 	[ ! -d "$work/pg" ] || sh "$src/tests/lib/pg.sh" stop "$work/pg" >/dev/null 2>&1
