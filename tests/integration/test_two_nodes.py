@@ -4,6 +4,7 @@ over the scripted one and over the real `host`; what only one of them can be mad
 import contextlib
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -202,7 +203,7 @@ class TwoNodes:
             in_parallel(*[lambda u=u, i=i: rounds(u, random.Random("%d %d" % (seed, i))) for i, u in enumerate(users)])
         took = time.monotonic() - begin
         assert done[0] == ROUNDS, "seed %d" % seed
-        assert not [k for k in answers if " 500 " in k], answers
+        assert not [k for k in answers if re.search(" 5[0-9][0-9] ", k)], answers   # nobody was away
         assert all(answers.get(what + " done", 0) >= ROUNDS // 10 for what in ("rebuild", "pause", "execute")), answers
         assert int(stack.session.one("SELECT count(*) FROM audit WHERE action = 'sandbox.pause' AND result = 'idle'")) >= ROUNDS // 20
         agree(stack)

@@ -539,9 +539,9 @@ class User:
         return [line for line in self.stack.unrest() if line.startswith(self.name + ":")]
 
     def leave_idle(self):
-        """As if nobody had used the sandbox for an hour."""
+        """As if nobody had used the sandbox for an hour; an operation on it is as old as it is."""
         self.stack.session.rows("UPDATE user_sandboxes s SET op_at = op_at - interval '1 hour', last_activity_at = last_activity_at - interval '1 hour', "
-                                "keep_until = NULL FROM users u WHERE u.id = s.user_id AND u.name = '%s'" % self.name)
+                                "keep_until = NULL FROM users u WHERE u.id = s.user_id AND s.op_id IS NULL AND u.name = '%s'" % self.name)
 
     def get_run(self, run):
         return self.again("GET", "/api/runs/" + run).json
