@@ -369,7 +369,7 @@ class TestScripted(TwoNodes):
 
 
 class Hasty(Host):
-    host = {"create_timeout_ms": 2000}
+    host = {"create_timeout_ms": 4000}
 
 
 @pytest.mark.skipif(not Host.available(BUILD), reason="provider host needs its programs, uidmap and root")
