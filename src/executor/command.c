@@ -13,6 +13,7 @@
 #include "executor/commands_priv.h"
 
 #define END_RETRY_MS 500
+#define SAY_AGAIN_MS 250
 #define LOGS_KEPT 256   /* open logs of ended commands */
 
 /* --- the log of an ended command --- */
@@ -282,11 +283,26 @@ static struct exec_ref ref_of(const struct command *c)
 	return (struct exec_ref){ .exec_id = c->node.id, .pgid = c->st.process_group };
 }
 
-static int kill_now(struct command *c)
+/* A control plane may be away without a word: no connection that comes back will tell. One that is not started yet needs no kill. */
+static void later(struct command *c, int what)
+{
+	if (c->live->unsaid != UNSAID_START)
+		c->live->unsaid = what;
+	if (!c->cs->saying_again)
+		loop_timer_set(c->cs->say_again, SAY_AGAIN_MS);
+	c->cs->saying_again = true;
+}
+
+static void kill_now(struct command *c)
 {
 	const struct exec_ref x = ref_of(c);
+	cleanup_err err_t *e = NULL;
 
-	return instances_exec_kill(c->cs->instances, c->st.instance, &x, NULL);
+	if (instances_exec_kill(c->cs->instances, c->st.instance, &x, &e) == 0)
+		return;
+	log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, "err", err_message(e), NULL);
+	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_UNKNOWN)
+		later(c, UNSAID_KILL);
 }
 
 void command_start(struct command *c)
@@ -316,8 +332,12 @@ void command_start(struct command *c)
 	/* It vanished or fell asleep without a word. */
 	if (err_code(e) == ERR_NOT_FOUND || err_code(e) == ERR_CONFLICT)
 		instances_lookup(c->cs->instances, i);
-	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_CONFLICT)
+	if (err_code(e) == ERR_CONFLICT)
 		return;   /* sent when the agent's connection is ready */
+	if (err_code(e) == ERR_UNAVAILABLE) {
+		later(c, UNSAID_START);
+		return;
+	}
 	log_kv(LOG_WARN, "command_refused", "command", c->node.id, "err", err_message(e), NULL);
 	finish_not_started(c, err_code(e) == ERR_NOT_FOUND && instances_persistent(c->cs->instances) ? START_SANDBOX_NOT_FOUND : START_EXEC_FAILED);
 }
@@ -393,7 +413,21 @@ static void say_again(struct command *c)
 	if (c->st.stdin_open)
 		push_stdin(c);
 	if (c->st.kill != REASON_NONE)
-		(void)kill_now(c);
+		kill_now(c);
+}
+
+void command_say_again(struct command *c)
+{
+	struct live *v = c->live;
+	int unsaid = v->unsaid;
+
+	v->unsaid = UNSAID_NOTHING;
+	if (v->ending)
+		return;
+	if (unsaid == UNSAID_START && v->spec)
+		command_start(c);
+	else if (unsaid == UNSAID_KILL)
+		kill_now(c);
 }
 
 void command_connected(struct command *c)
@@ -402,6 +436,7 @@ void command_connected(struct command *c)
 	bool told = v->told;
 
 	v->told = false;
+	v->unsaid = UNSAID_NOTHING;
 	if (v->ending)
 		return;
 	if (told)
@@ -455,8 +490,7 @@ int command_kill(struct command *c, enum reason why, err_t **err)
 		finish_killed(c, false);
 		return 0;
 	}
-	if (kill_now(c) < 0)
-		log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, NULL);   /* for the agent's connection */
+	kill_now(c);
 	return 0;
 }
 

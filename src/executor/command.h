@@ -28,6 +28,7 @@ struct live {
 	struct pump *pump;
 	struct feed feed;
 	bool told;                 /* the agent named it in its present connection */
+	enum { UNSAID_NOTHING, UNSAID_START, UNSAID_KILL } unsaid;   /* the provider was away when it was to be told: it is told again */
 	bool over_limit;
 	bool ending;               /* until its end is written, and settled a moment later */
 	struct outcome end;
@@ -58,6 +59,7 @@ void command_free(struct command *c);   /* takes it out of every list; the journ
 void command_start(struct command *c);                                  /* hands it to the agent when that is possible now */
 void command_started(struct command *c, const struct exec_started *s, int out_fd, int err_fd);
 void command_exited(struct command *c, const struct exec_exited *e);
+void command_say_again(struct command *c);                              /* what is unsaid */
 void command_connected(struct command *c);                              /* the agent's connection is ready */
 void command_instance_over(struct command *c, enum instance_state s);   /* failed, lost or gone */
 void command_instance_paused(struct command *c);                        /* what ran is lost, what waits goes on waiting */

@@ -60,6 +60,15 @@ static void on_feed_again(void *arg)
 	}
 }
 
+static void on_say_again(void *arg)
+{
+	struct commands *cs = arg;
+
+	cs->saying_again = false;
+	list_for_each_safe(p, next, &cs->open)
+		command_say_again(list_entry(p, struct live, node)->c);
+}
+
 /* What a stream of so many bytes takes on disk, at most. */
 static uint64_t kept(const struct output_caps *c, uint64_t bytes)
 {
@@ -102,7 +111,8 @@ struct commands *commands_new(struct loop *l, struct journal *j, struct reports 
 	*cs = (struct commands){ .loop = l, .journal = j, .reports = r, .limits = *lim };
 	list_init(&cs->open);
 	cs->feed_again = loop_timer_new(l, on_feed_again, cs);
-	if (!cs->feed_again || idmap_init(&cs->map, err) < 0 || journal_recover(j, recover, cs, err) < 0) {
+	cs->say_again = loop_timer_new(l, on_say_again, cs);
+	if (!cs->feed_again || !cs->say_again || idmap_init(&cs->map, err) < 0 || journal_recover(j, recover, cs, err) < 0) {
 		commands_free(cs);
 		return NULL;
 	}
@@ -124,6 +134,7 @@ void commands_free(struct commands *cs)
 		idmap_each(&cs->map, free_one, NULL);
 	idmap_free(&cs->map);
 	loop_timer_free(cs->feed_again);
+	loop_timer_free(cs->say_again);
 	free(cs);
 }
 

@@ -17,6 +17,8 @@ struct commands {
 	unsigned n_open;
 	unsigned n_logs;               /* of ended commands, kept open */
 	struct loop_timer *feed_again;
+	struct loop_timer *say_again;  /* armed while something is unsaid */
+	bool saying_again;
 };
 
 struct command *commands_find(const struct commands *cs, const char *cid);   /* NULL when it is not in the table */

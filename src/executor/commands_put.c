@@ -18,8 +18,16 @@ static int ensure_instance(struct commands *cs, const struct spec *s, err_t **er
 
 	if (!i && !s->workspace)
 		return err_set(err, ERR_NOT_FOUND, "instance_not_found", "instance %s is not known", s->instance);
-	if (!i)
-		return instances_ensure(cs->instances, s->instance, s->workspace, s->replaces, &i, err);
+	if (!i) {
+		err_t *e = NULL;
+		if (instances_ensure(cs->instances, s->instance, s->workspace, s->replaces, &i, &e) == 0)
+			return 0;
+		if (err_code(e) != ERR_UNAVAILABLE)
+			return err_move(err, e);
+		err_set(err, ERR_UNAVAILABLE, "control_plane_unavailable", "%s", err_message(e));
+		err_free(e);
+		return -1;
+	}
 	if (instance_state(i) == INSTANCE_IS_GONE || instance_state(i) == INSTANCE_DESTROYING)
 		return err_set(err, ERR_GONE, "instance_gone", "instance %s was destroyed", s->instance);
 	return 0;

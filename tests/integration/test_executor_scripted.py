@@ -75,7 +75,7 @@ def test_time_goes_on_while_the_executor_is_dead(x):
     assert x.other.read().commands[cid].starts == 1 and not x.other.violations
 
 
-@pytest.mark.parametrize("rule", ["create late 300", "create slow 300", "create twice", "exec late 200", "exec twice", "exec_ack lost"])
+@pytest.mark.parametrize("rule", ["create late 300", "create slow 300", "create twice", "exec late 200", "exec twice", "exec_ack lost", "exec reject unavailable times 1"])
 def test_what_harms_nothing(x, rule):
     iid = str(uuid.uuid4())
     x.other.script(rule)
@@ -124,7 +124,7 @@ def test_the_control_plane_is_away(x):
     x.other.script("any reject unavailable")
     assert x.call("GET", "/v1/health").json["status"] == "degraded"
     _, refused = x.put(other, "true")
-    assert refused.status == 503, refused.body
+    assert (refused.status, refused.json["code"]) == (503, "control_plane_unavailable"), refused.body
     x.call("DELETE", "/v1/instances/" + iid)
     time.sleep(0.3)
     assert [i.id for i in x.other.living()] == [iid] and x.call("GET", "/v1/instances/" + iid).json["state"] == "destroying"
@@ -132,6 +132,35 @@ def test_the_control_plane_is_away(x):
     assert x.call("GET", "/v1/health").json["status"] == "ok"
     gone(x, iid)
     assert not x.other.living() and not x.other.violations
+
+
+@pytest.mark.parametrize("rule", ["exec_kill reject unavailable times 1", "exec_kill reject unknown times 1"])
+def test_a_kill_is_asked_for_until_it_is_taken(x, rule):
+    """The control plane was away for a moment and no connection broke."""
+    iid = str(uuid.uuid4())
+    cid, _ = x.put(iid, "sleep 60")
+    while not x.other.running(iid):
+        time.sleep(0.01)
+    x.other.script(rule)
+    assert x.call("POST", "/v1/commands/%s/kill" % cid, {}).status == 202
+    assert x.call("GET", "/v1/commands/%s/result" % cid).json["reason"] == "cancelled"
+    assert not x.other.violations
+    gone(x, iid)
+
+
+def test_killed_before_it_could_be_started(x):
+    iid = str(uuid.uuid4())
+    x.run(iid, "true")
+    x.other.script("exec reject unavailable")
+    cid, _ = x.put(iid, "exit 4")
+    time.sleep(0.6)
+    assert x.call("GET", "/v1/commands/" + cid).json["status"] == "pending"
+    assert x.call("POST", "/v1/commands/%s/kill" % cid, {}).status == 202
+    assert x.call("GET", "/v1/commands/%s/result" % cid).json["reason"] == "cancelled"
+    x.other.script()
+    time.sleep(0.6)
+    assert cid not in x.other.read().commands and not x.other.violations
+    gone(x, iid)
 
 
 def test_a_sandbox_that_vanished_without_a_word_is_found_out(lasting):
