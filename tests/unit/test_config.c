@@ -56,6 +56,25 @@ static void defaults(void **state)
 	config_free(NULL);
 }
 
+/* What was promised where nothing is set (R2.1, R2.9, R3.3, R3.4). */
+static void promised_times(void **state)
+{
+	static const struct {
+		const char *key;
+		int64_t value;
+	} t[] = {
+		{ "runs.lease_ms", 120000 }, { "runs.max_attempts", 2 }, { "runs.run_timeout_ms", INT64_C(7) * 24 * 3600000 }, { "runs.stage_timeout_ms", 180000 },
+		{ "sandbox.idle_timeout_ms", 300000 }, { "sandbox.keepalive_ms", 30000 }, { "sandbox.stale_ms", 25000 },
+	};
+	struct config *c = load("");
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LEN(t); i++)
+		if (config_int(c, t[i].key) != t[i].value)
+			fail_msg("%s is %lld", t[i].key, (long long)config_int(c, t[i].key));
+	config_free(c);
+}
+
 static void file_beats_default_and_environment_beats_file(void **state)
 {
 	static const char text[] = "# c\n; c\n[API]\nWorkers = 9 ; comment\n[runs]\nrun_timeout_ms=5000\n[api]\nretry_after_s = \"3\"\n";
@@ -426,7 +445,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(defaults), TEST(file_beats_default_and_environment_beats_file), TEST(idle_time_outlasts_a_late_keep_alive), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
+		TEST(defaults), TEST(promised_times), TEST(file_beats_default_and_environment_beats_file), TEST(idle_time_outlasts_a_late_keep_alive), TEST(unknown_variables), TEST(bad_files), TEST(the_message_names_the_file),
 		TEST(unreadable_files), TEST(line_length), TEST(every_default_is_valid), TEST(every_range_holds), TEST(texts_with_quotes_or_controls),
 		TEST(backend_words_are_exact), TEST(both_in_one_layer), TEST(environment_overrides_both_keys), TEST(host_wants_to_be_understood), TEST(what_is_not_built_in),
 		TEST(instance_names), TEST(a_dump_loads_again), TEST(common_start),
