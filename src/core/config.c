@@ -216,14 +216,6 @@ int64_t config_int(const struct config *c, const char *key)
 	return c->settings[i].number;
 }
 
-bool config_bool(const struct config *c, const char *key)
-{
-	size_t i = find(key);
-
-	must(config_table[i].type == CONFIG_BOOL, key);
-	return c->settings[i].number != 0;
-}
-
 const char *config_backend(const struct config *c)
 {
 	return c->backend;

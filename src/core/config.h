@@ -8,7 +8,6 @@
 #ifndef PADDOCK_CORE_CONFIG_H
 #define PADDOCK_CORE_CONFIG_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -25,7 +24,6 @@ void config_free(struct config *c);
 /* Access by "section.key"; a key that is not in the table, or of another type, is a bug and aborts. */
 const char *config_str(const struct config *c, const char *key);   /* never NULL; owned by c */
 int64_t config_int(const struct config *c, const char *key);       /* also sizes (bytes) and times (ms) */
-bool config_bool(const struct config *c, const char *key);
 
 void config_dump(const struct config *c, FILE *to);   /* effective values as an ini file, each with its source; secrets are not in it */
 void config_help(FILE *to);                           /* the table as text */

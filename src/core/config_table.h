@@ -12,7 +12,6 @@ enum config_type {
 	CONFIG_INT,
 	CONFIG_SIZE,   /* bytes; K, M, G may follow */
 	CONFIG_MS,     /* milliseconds */
-	CONFIG_BOOL,
 };
 
 /* Which programs read an option; for --help only. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "base/str.h"
 #include "base/utf8.h"
 
 static void size_text(int64_t v, char dst[24])
@@ -45,9 +44,6 @@ void config_value_allowed(const struct config_opt *o, char *dst, size_t size)
 		return;
 	case CONFIG_MS:
 		snprintf(dst, size, "milliseconds from %lld to %lld", (long long)o->min, (long long)o->max);
-		return;
-	case CONFIG_BOOL:
-		snprintf(dst, size, "true or false");
 		return;
 	}
 }
@@ -97,14 +93,6 @@ static bool as_size(const struct config_opt *o, const char *text, int64_t *ret)
 	return true;
 }
 
-static bool as_bool(const char *text, int64_t *ret)
-{
-	if (!str_eq(text, "true") && !str_eq(text, "false"))
-		return false;
-	*ret = str_eq(text, "true");
-	return true;
-}
-
 static bool parse(const struct config_opt *o, const char *text, int64_t *ret)
 {
 	switch (o->type) {
@@ -114,7 +102,6 @@ static bool parse(const struct config_opt *o, const char *text, int64_t *ret)
 	case CONFIG_INT:
 	case CONFIG_MS: return num_i64(text, o->min, o->max, ret) == 0;
 	case CONFIG_SIZE: return as_size(o, text, ret);
-	case CONFIG_BOOL: return as_bool(text, ret);
 	}
 	return false;
 }

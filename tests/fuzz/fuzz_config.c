@@ -34,7 +34,7 @@ static void compare(const struct config *a, const struct config *b)
 		snprintf(key, sizeof key, "%s.%s", o->section, o->key);
 		if (o->type <= CONFIG_WORD && strcmp(config_str(a, key), config_str(b, key)) != 0)
 			abort();
-		if (o->type > CONFIG_WORD && o->type != CONFIG_BOOL && config_int(a, key) != config_int(b, key))
+		if (o->type > CONFIG_WORD && config_int(a, key) != config_int(b, key))
 			abort();
 	}
 }
