@@ -302,6 +302,15 @@ long model_blockers(struct model *m, unsigned user, bool replaces, bool granted)
 	return count(m, sql);
 }
 
+long model_decisions(struct model *m, unsigned user)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM audit WHERE user_id = '%s' AND actor_id IS NOT NULL AND action IN ('sandbox.pause', 'sandbox.rebuild', 'sandbox.release')",
+		m->users[user].caller.user_id);
+	return count(m, sql);
+}
+
 /* --- what holds after every event --- */
 
 static void add_id(struct buf *b, const char *id)

@@ -62,6 +62,8 @@ void model_sql(struct model *m, const char *fmt, ...) __attribute__((format(prin
 /* How much stands against a pause of that user's sandbox; against a replacement, too: active Runs. 0 when there is none, or it sleeps, unless
  * that was granted. */
 long model_blockers(struct model *m, unsigned user, bool replaces, bool granted);
+/* How many pauses, rebuilds and releases that user's calls have decided. */
+long model_decisions(struct model *m, unsigned user);
 
 /* A Run as it was answered; token NULL: that answer had none. input -1: not known. */
 struct model_run *model_run_told(struct model *m, unsigned user, const json_t *run, const char *token, int64_t input);

@@ -301,14 +301,15 @@ static void op_kill(struct domain *d, unsigned u)
 
 /* --- events: the sandbox --- */
 
-/* A wish that nothing may stand against when it is granted. What stood against it before may have been brought to its end by the call itself. */
+/* A wish that nothing may stand against when it is granted. What stood against it before may have been brought to its end by the call itself; and the call
+ * may have learnt that there is nothing to do: it fell asleep by itself, or is no more. */
 static void move(int (*call)(struct domain *, const struct caller *, json_t **, json_t **, err_t **), struct domain *d, unsigned u, bool replaces, const char *what)
 {
-	long blockers = model_blockers(&m, u, replaces, false);
+	long blockers = model_blockers(&m, u, replaces, false), decided = model_decisions(&m, u);
 	json_t *o = NULL, *list = NULL;
 	err_t *e = NULL;
 
-	if (call(d, caller(u), &o, &list, &e) == 0 && blockers > 0 && (blockers = model_blockers(&m, u, replaces, true)) > 0)
+	if (call(d, caller(u), &o, &list, &e) == 0 && blockers > 0 && model_decisions(&m, u) > decided && (blockers = model_blockers(&m, u, replaces, true)) > 0)
 		model_broken(&m, "a %s although %ld things stand against it", what, blockers);
 	json_object_put(o);
 	json_object_put(list);
