@@ -97,6 +97,26 @@ SELECT is((SELECT command_refused(pg_temp.run(91), 'executor_unavailable', 'away
 SELECT is((SELECT ROW(status, error_code, cleanup_pending)::text FROM runs WHERE id = pg_temp.run(9)), '(failed,command_not_started,t)', 'failed, to be cleaned up');
 SELECT is((SELECT count(*)::int FROM idempotency_keys), 0, 'and its key is free');
 
+-- a command's record is what the executor says, all of it (R2.7)
+SELECT is(pg_temp.make(40, 'record', 'w'), 'created', 'a Run');
+UPDATE runs SET attempt = 2, workdir = '/home/user/workspace/projects/p' WHERE id = pg_temp.run(40);
+SELECT is((SELECT x.cwd || ' ' || x.workdir FROM command_start(pg_temp.run(40), 'h40', gen_random_uuid(), 'ann', ROW(pg_temp.run(401), 'true', NULL, NULL, 1000, true, 10, 100, 100,
+	'build', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::command_wish, NULL, NULL, pg_temp.ann()) x),
+	'/home/user/workspace/projects/p /home/user/workspace/projects/p', 'it runs in the workdir when no other place is named');
+SELECT is((SELECT ROW(run_id, attempt, stage, status, command, argv, cwd, timeout_ms, background, kind, actor_id, request_id)::text FROM sandbox_commands WHERE id = pg_temp.run(401)),
+	ROW(pg_temp.run(40), 2, 'build', 'pending', 'true', NULL, '/home/user/workspace/projects/p', 1000, true, 'command', '00000000-0000-7000-8000-000000000001', 'r')::text, 'on record before it starts');
+CREATE FUNCTION pg_temp.said(item json, o bytea DEFAULT NULL, e bytea DEFAULT NULL) RETURNS void LANGUAGE sql AS $$ SELECT commands_record(json_build_array(item), ARRAY[o], ARRAY[e]) $$;
+SELECT pg_temp.said(json_build_object('id', pg_temp.run(401), 'status', 'running', 'process_group', 77, 'started_at', '2026-01-01T00:00:00Z'));
+SELECT is((SELECT ROW(status, process_group, started_at = '2026-01-01T00:00:00Z', ended_at)::text FROM sandbox_commands WHERE id = pg_temp.run(401)), '(running,77,t,)', 'its start');
+SELECT pg_temp.said(json_build_object('id', pg_temp.run(401), 'status', 'exited', 'reason', 'signaled', 'exit_code', 3, 'signal', 11, 'process_group', 78, 'started_at', '2026-01-01T00:00:01Z',
+	'ended_at', '2026-01-01T00:00:03Z', 'duration_ms', 2000, 'stdout_bytes', 10, 'stderr_bytes', 20, 'stdout_truncated', true, 'stderr_truncated', true,
+	'error_code', 'c', 'error_message', 'm'), 'out', 'err');
+SELECT is((SELECT ROW(status, reason, exit_code, signal, process_group, started_at = '2026-01-01T00:00:01Z', ended_at = '2026-01-01T00:00:03Z', duration_ms, stdout, stderr, stdout_bytes,
+	stderr_bytes, stdout_truncated, stderr_truncated, error_code, error_message)::text FROM sandbox_commands WHERE id = pg_temp.run(401)),
+	ROW('exited', 'signaled', 3, 11, 78, true, true, 2000, 'out'::bytea, 'err'::bytea, 10, 20, true, true, 'c', 'm')::text, 'and its end');
+
+UPDATE sandbox_commands SET stdout = NULL, stderr = NULL WHERE id = pg_temp.run(401);
+
 -- stages: what their commands have used is gone for the next one
 SELECT is(pg_temp.make(20, 's', 'w'), 'created', 'a Run with stages');
 CREATE FUNCTION pg_temp.stage(n integer, stage text, ms bigint, own bigint DEFAULT 7) RETURNS text LANGUAGE sql AS $$

@@ -59,7 +59,9 @@ SELECT is(pg_temp.pause(1000), 'sandbox_busy', 'not idle for long enough');
 SELECT pg_temp.later('2 s');
 SELECT is(pg_temp.pause(1000), 'pausing', 'idle');
 SELECT is(pg_temp.pause(), 'pausing', 'asked again');
+UPDATE sb_usage_log SET started_at = started_at - interval '1 h' WHERE ended_at IS NULL;
 SELECT is(pg_temp.seen(11, 'paused', 7000), 1::bigint, 'paused');
+SELECT is((SELECT ended_at - started_at FROM sb_usage_log), interval '7 s', 'a stretch is as long as it ran');
 SELECT is(pg_temp.state(), 'paused 1', 'is paused');
 SELECT ok((SELECT running_at IS NULL FROM user_sandboxes), 'and does not run');
 SELECT is((SELECT usage_ms::int FROM user_sandboxes), 7000, 'it ran for 7 s');
@@ -266,8 +268,10 @@ SELECT ok((SELECT retired_at IS NOT NULL FROM instances WHERE id = pg_temp.n(81)
 SELECT is((SELECT string_agg(action || ' ' || result, ', ' ORDER BY id) FROM audit WHERE object = pg_temp.n(81)::text), 'sandbox.create generation 1, sandbox.release generation 1', 'on record');
 SELECT is((SELECT result FROM pg_temp.execute(13, 802, 82)), 'created', 'the next use');
 SELECT is(pg_temp.state(), 'creating 2', 'makes another');
-SELECT is(pg_temp.seen(82, 'ready'), 1::bigint, 'ready');
-SELECT instance_gone(pg_temp.n(82), 1000, 'somebody removed it');
+SELECT is(pg_temp.seen(82, 'paused', 2500), 1::bigint, 'it ran and stopped before anybody heard');
+SELECT is((SELECT ms || ' ' || (ended_at IS NOT NULL) FROM sb_usage_log WHERE instance_id = pg_temp.n(82)), '2500 true', 'that counts as well');
+SELECT is(pg_temp.seen(82, 'ready', 2500), 1::bigint, 'ready');
+SELECT instance_gone(pg_temp.n(82), 4000, 'somebody removed it');
 SELECT is(pg_temp.state(), 'error 2', 'gone although nobody wished it: an error');
 SELECT is((SELECT count(*)::int FROM instances WHERE id = pg_temp.n(82)), 1, 'the ledger names it until somebody decides');
 
