@@ -33,6 +33,7 @@ SECRETS = {"DATABASE_URL": "postgresql://u:planted-database@db/x", "PADDOCK_DATA
            "COOKIE_KEY": "planted-cookie", "SESSION_SECRET": "planted-session", "E2B_API_KEY": "planted-provider", "DAYTONA_API_KEY": "planted-daytona",
            "OAUTH_CLIENT_SECRET": "planted-oauth", "AWS_SECRET_ACCESS_KEY": "planted-s3", "S3_SECRET_KEY": "planted-s3-too", "PGPASSWORD": "planted-pg",
            "PGHOST": "planted-pghost", "PGUSER": "planted-pguser", "LD_PRELOAD_HINT": "planted-other"}
+BASE_NAMES = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "PWD", "SHLVL", "_", "PADDOCK_ENV"}
 
 
 def new():
@@ -140,7 +141,7 @@ def test_no_secret_of_the_service_reaches_a_child(lab, box):
         with open("/proc/%d/environ" % p.pid, "rb") as f:
             assert b"planted-jwt" in f.read()
     names = set(lab.out(box, "env | cut -d= -f1").split())
-    assert names <= {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "PWD", "SHLVL", "_", "PADDOCK_ENV"}
+    assert names <= BASE_NAMES
     assert "planted" not in lab.out(box, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; true").replace("planted-in-script", "")
     # seen from outside, too: of everything that belongs to the sandbox
     run = lab.run_record(box)
@@ -685,7 +686,7 @@ def test_keys_are_never_shared_for_want_of_quota(own):
 # --- without bubblewrap ---
 
 def test_plainly(own):
-    x, iid = own(bwrap="/nonexistent"), new()
+    x, iid = own(bwrap="/nonexistent", env=SECRETS), new()
     assert x.out(iid, "id -u; echo $HOME; ls -A /home; echo w > /home/user/workspace/f; echo h > /home/user/h").split() == ["1000", "/home/user", ".paddock", "user"]
     assert x.out(iid, "ps -o args= -p 1").startswith("paddock-agent")
     assert os.path.exists(x.root + "/ws/w/files/f") and os.path.exists("%s/sandboxes/%s/home/h" % (x.root, iid))
@@ -700,6 +701,9 @@ def test_plainly(own):
         assert said.startswith(own_dir) and "Read-only" in said and os.listdir(own_dir) == []
     finally:
         shutil.rmtree(own_dir)
+    # and no variable of the service reaches it
+    assert set(x.out(iid, "env | cut -d= -f1").split()) <= BASE_NAMES
+    assert "planted" not in x.out(iid, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; true")
     fields = dict(line.split(":", 1) for line in x.out(iid, "cat /proc/self/status").splitlines())
     assert {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd")} == {0} and fields["NoNewPrivs"].strip() == "1"
     mark = "62%d" % os.getpid()
