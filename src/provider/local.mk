@@ -48,7 +48,7 @@ paddock_launcher_SOURCES = src/provider/host_launcher_main.c \
 	src/provider/host_userns.c src/provider/host_userns.h
 paddock_launcher_LDADD = libprovider.a $(CORE_LDADD)
 
-EXTRA_DIST += tests/integration/test_host.py tests/lib/host_lab.py
+EXTRA_DIST += tests/integration/test_host.py tests/lib/host_lab.py tests/lib/lab.py
 EXTRA_DIST += tests/integration/test_container.py tests/lib/container_lab.py
 
 if HAVE_CMOCKA

@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lib"))
 
 import container_lab  # noqa: E402
+from lab import wait_for  # noqa: E402
 
 BUILD = os.environ.get("PADDOCK_BUILD", os.getcwd())
 pytestmark = pytest.mark.skipif(container_lab.why_not(BUILD) is not None, reason=str(container_lab.why_not(BUILD)))
@@ -25,57 +26,23 @@ def lab():
     x.close()
 
 
-def put(lab, iid, command, workspace="w", timeout_ms=60000, **more):
-    cid = str(uuid.uuid4())
-    body = {"instance": iid, "create": {"workspace": workspace}, "command": command, "cwd": "/home/user/workspace", "env": {}, "timeout_ms": timeout_ms,
-            "record": {"id": cid}, **more}
-    return cid, lab.call("PUT", "/v1/commands/" + cid, json.dumps(body))
-
-
-def run(lab, iid, command, **more):
-    cid, answer = put(lab, iid, command, **more)
-    assert answer.status in (200, 201), answer.body
-    return lab.call("GET", "/v1/commands/%s/result" % cid).json
-
-
-def out(lab, iid, command):
-    r = run(lab, iid, command)
-    assert r["exit_code"] == 0, r
-    return r["stdout"]
-
-
-def instance(lab, iid):
-    return lab.call("GET", "/v1/instances/" + iid).json
-
-
-def destroy(lab, iid):
-    assert lab.call("DELETE", "/v1/instances/%s?wait_ms=25000" % iid).json["state"] == "gone"
-
-
-def wait_for(what, check, seconds=20):
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def box(lab):
     iid = str(uuid.uuid4())
-    out(lab, iid, "true")
+    lab.out(iid, "true")
     return iid
 
 
 def test_identity(lab, box):
-    assert out(lab, box, "id").startswith("uid=1000(user) gid=1000(user)")
-    status = out(lab, box, "cat /proc/self/status")
+    assert lab.out(box, "id").startswith("uid=1000(user) gid=1000(user)")
+    status = lab.out(box, "cat /proc/self/status")
     fields = dict(line.split(":", 1) for line in status.splitlines())
     assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapInh"], 16) == int(fields["CapAmb"], 16) == int(fields["CapBnd"], 16) == 0
     assert fields["NoNewPrivs"].strip() == "1" and fields["Seccomp"].strip() == "2"
 
 
 def test_sudo_is_there_and_refused(lab, box):
-    r = run(lab, box, "command -v sudo && sudo -n true")
+    r = lab.run(box, "command -v sudo && sudo -n true")
     assert r["exit_code"] != 0 and "/usr/bin/sudo" in r["stdout"] and "no new privileges" in r["stderr"]
 
 
@@ -101,7 +68,7 @@ print("F_SETLEASE", errno.errorcode.get(call(72, fd, 1024, 1)))
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of x86-64")
 def test_seccomp(lab, box):
-    got = dict(line.rsplit(" ", 1) for line in out(lab, box, "python3 - <<'E'\n%s\nE" % PROBE).splitlines())
+    got = dict(line.rsplit(" ", 1) for line in lab.out(box, "python3 - <<'E'\n%s\nE" % PROBE).splitlines())
     wrong = {name: what for name, what in got.items() if what not in ("EPERM", "ENOSYS")}
     assert not wrong and len(got) == 25
 
@@ -117,31 +84,31 @@ kill -9 1 2>/dev/null && echo "killed the agent"
 ps -e -o args= | grep -v -e agent -e bash -e ps -e grep -e sort
 find / -xdev -type f -perm /6000 2>/dev/null | grep -v ^/usr/bin/sudo$
 true""" % (lab.engine_socket, lab.sock)
-    assert out(lab, box, script) == ""
+    assert lab.out(box, script) == ""
 
 
 def test_workspaces_are_apart_and_the_gate_is_closed(lab, box):
     a, b = str(uuid.uuid4()), str(uuid.uuid4())
-    assert run(lab, a, "echo secret > mine", workspace="one")["exit_code"] == 0
-    assert run(lab, b, "ls -A; ls -A ..", workspace="two")["stdout"] == ".paddock\nworkspace\n"
+    assert lab.run(a, "echo secret > mine", workspace="one")["exit_code"] == 0
+    assert lab.run(b, "ls -A; ls -A ..", workspace="two")["stdout"] == ".paddock\nworkspace\n"
     gate = os.stat(lab.root + "/ws/one")
     assert gate.st_mode & 0o777 == 0o750 and os.stat(lab.root + "/ws/one/files").st_mode & 0o777 == 0o755
     assert os.stat(lab.root + "/ws/one/files/mine").st_uid == lab.account.pw_uid
     # the mounted root is not the gate: what is done to it inside does not open or shut the gate
-    run(lab, a, "chmod 777 . ; chmod 777 ..", workspace="one")
+    lab.run(a, "chmod 777 . ; chmod 777 ..", workspace="one")
     assert os.stat(lab.root + "/ws/one").st_mode & 0o777 == 0o750
-    destroy(lab, a)
-    destroy(lab, b)
+    lab.destroy(a)
+    lab.destroy(b)
     assert os.path.exists(lab.root + "/ws/one/files/mine")
 
 
 def test_writable_places_and_their_sizes(lab, box):
     for place, megabytes in (("/tmp", 16), ("/var/tmp", 16), ("/home/user", 16)):
-        r = run(lab, box, "cd %s && dd if=/dev/zero of=big bs=1M count=64 2>&1; stat -c %%s big; rm -f big" % place)
+        r = lab.run(box, "cd %s && dd if=/dev/zero of=big bs=1M count=64 2>&1; stat -c %%s big; rm -f big" % place)
         assert "No space left" in r["stdout"], r
         assert int(r["stdout"].split()[-1]) <= megabytes << 20
-    assert out(lab, box, "echo x > ~/.profile2 && cat ~/.profile2 && rm ~/.profile2") == "x\n"
-    mounts = out(lab, box, "cat /proc/mounts").splitlines()
+    assert lab.out(box, "echo x > ~/.profile2 && cat ~/.profile2 && rm ~/.profile2") == "x\n"
+    mounts = lab.out(box, "cat /proc/mounts").splitlines()
     options = {m.split()[1]: m.split()[3].split(",") for m in mounts}
     for place in ("/tmp", "/var/tmp", "/home/user", "/home/user/workspace", "/dev/shm"):
         assert {"rw", "nosuid", "nodev"} <= set(options[place]), place
@@ -153,32 +120,32 @@ def test_writable_places_and_their_sizes(lab, box):
 def test_exports_reach_later_commands(lab):
     """R2.11, with the engine's own seccomp profile and mounts."""
     one, two = str(uuid.uuid4()), str(uuid.uuid4())
-    out(lab, one, "echo STAGE=one >> $PADDOCK_ENV; stat -c %U:%a $PADDOCK_ENV")
-    assert out(lab, one, "echo $STAGE") == "one\n"
-    assert out(lab, one, "stat -c %U:%a $PADDOCK_ENV ~/.paddock") == "user:600\nuser:700\n"
-    assert out(lab, two, "echo $STAGE") == "\n"
-    out(lab, one, "rm $PADDOCK_ENV; ln -s /proc/1/environ $PADDOCK_ENV")
-    assert "TOKEN" not in out(lab, one, "env") and out(lab, one, "echo $STAGE") == "\n"
-    destroy(lab, one)
-    destroy(lab, two)
+    lab.out(one, "echo STAGE=one >> $PADDOCK_ENV; stat -c %U:%a $PADDOCK_ENV")
+    assert lab.out(one, "echo $STAGE") == "one\n"
+    assert lab.out(one, "stat -c %U:%a $PADDOCK_ENV ~/.paddock") == "user:600\nuser:700\n"
+    assert lab.out(two, "echo $STAGE") == "\n"
+    lab.out(one, "rm $PADDOCK_ENV; ln -s /proc/1/environ $PADDOCK_ENV")
+    assert "TOKEN" not in lab.out(one, "env") and lab.out(one, "echo $STAGE") == "\n"
+    lab.destroy(one)
+    lab.destroy(two)
 
 
 def test_the_end_of_a_scope(lab):
     """R2.5: with what its commands left in the background, and nothing of another one."""
     iid, one, two = (str(uuid.uuid4()) for _ in range(3))
     look = "ps -e -o args= | grep '^sleep 30[12]$' | sort"
-    run(lab, iid, "setsid sleep 301 >&- 2>&- & true", scope=one)
-    run(lab, iid, "setsid sleep 302 >&- 2>&- & true", scope=two)
-    assert run(lab, iid, look, scope=two)["stdout"] == "sleep 301\nsleep 302\n"
+    lab.run(iid, "setsid sleep 301 >&- 2>&- & true", scope=one)
+    lab.run(iid, "setsid sleep 302 >&- 2>&- & true", scope=two)
+    assert lab.run(iid, look, scope=two)["stdout"] == "sleep 301\nsleep 302\n"
     assert lab.call("DELETE", "/v1/instances/%s/scopes/%s?wait_ms=20000" % (iid, one)).json["state"] == "gone"
-    assert run(lab, iid, look, scope=two)["stdout"] == "sleep 302\n"
-    assert put(lab, iid, "true", scope=one)[1].status == 410
-    assert instance(lab, iid)["state"] == "ready"
-    destroy(lab, iid)
+    assert lab.run(iid, look, scope=two)["stdout"] == "sleep 302\n"
+    assert lab.put(iid, "true", scope=one)[1].status == 410
+    assert lab.instance(iid)["state"] == "ready"
+    lab.destroy(iid)
 
 
 def test_hosts_file_tells_nothing_of_the_host(lab, box):
-    text = out(lab, box, "cat /etc/hosts /etc/hostname; hostname")
+    text = lab.out(box, "cat /etc/hosts /etc/hostname; hostname")
     assert os.uname().nodename not in text.split() and "host.containers.internal" not in text
 
 
@@ -196,35 +163,35 @@ for a in sys.argv[1:]:
 try: socket.create_connection(("2606:4700:4700::1111", 53), 3); print("v6 connected")
 except OSError: pass
 """
-    got = out(lab, box, "python3 - %s <<'E'\n%s\nE" % (" ".join(targets), script)).splitlines()
+    got = lab.out(box, "python3 - %s <<'E'\n%s\nE" % (" ".join(targets), script)).splitlines()
     assert got == [a + " refused" for a in targets]
-    assert "nameserver 10.0.2.3" in out(lab, box, "cat /etc/resolv.conf")
+    assert "nameserver 10.0.2.3" in lab.out(box, "cat /etc/resolv.conf")
 
 
 def test_limits_hold(lab):
     iid = str(uuid.uuid4())
-    out(lab, iid, "true")
-    if instance(lab, iid)["limits"] != "enforced":
+    lab.out(iid, "true")
+    if lab.instance(iid)["limits"] != "enforced":
         pytest.skip("limits are nominal on this machine")
-    r = run(lab, iid, "python3 -c 'x = bytearray(400 << 20)'")
+    r = lab.run(iid, "python3 -c 'x = bytearray(400 << 20)'")
     assert (r["reason"], r["signal"]) == ("oom", 9), r
-    r = run(lab, iid, "bash -c \"python3 -c 'x = bytearray(400 << 20)'; exit \\$?\"")
+    r = lab.run(iid, "bash -c \"python3 -c 'x = bytearray(400 << 20)'; exit \\$?\"")
     assert (r["reason"], r["exit_code"]) == ("oom", 137), r
-    r = run(lab, iid, "python3 -c 'import os; os.kill(os.getpid(), 9)'")
+    r = lab.run(iid, "python3 -c 'import os; os.kill(os.getpid(), 9)'")
     assert (r["reason"], r["signal"]) == ("signaled", 9), "killed, but not for want of memory"
-    r = run(lab, iid, "python3 -c '\nimport os\nn = 0\ntry:\n  while n < 2000:\n    os.posix_spawn(\"/bin/sleep\", [\"sleep\", \"30\"], {})\n    n += 1\n"
+    r = lab.run(iid, "python3 -c '\nimport os\nn = 0\ntry:\n  while n < 2000:\n    os.posix_spawn(\"/bin/sleep\", [\"sleep\", \"30\"], {})\n    n += 1\n"
                       "except OSError: print(n, flush=True)\nos.killpg(0, 9)'", timeout_ms=30000)
     assert 100 < int(r["stdout"]) < 256
-    destroy(lab, iid)
+    lab.destroy(iid)
 
 
 def test_nothing_of_it_stays(lab):
     iid = str(uuid.uuid4())
-    out(lab, iid, "setsid sleep 300 & true")
+    lab.out(iid, "setsid sleep 300 & true")
     name = lab.container(iid)
     pid = lab.engine("GET", "/containers/%s/json" % name).json["State"]["Pid"]
     assert name in lab.mine() and os.path.exists(lab.root + "/agents/" + iid)
-    destroy(lab, iid)
+    lab.destroy(iid)
     assert name not in lab.mine() and not os.path.exists("/proc/%d" % pid)
     assert not [p for p in lab.processes() if name in p]
     assert not os.path.exists(lab.root + "/agents/" + iid)
@@ -255,18 +222,18 @@ def test_the_engine_starts_no_podman_for_our_containers_ends(lab, box):
 def test_processes_end_at_once_and_removals_give_way(lab):
     """A destroyed container's processes do not outlive the request while others are made; it is gone soon after."""
     old, new = str(uuid.uuid4()), [str(uuid.uuid4()) for _ in range(3)]
-    out(lab, old, "setsid sleep 300 & true")
+    lab.out(old, "setsid sleep 300 & true")
     pid = lab.engine("GET", "/containers/%s/json" % lab.container(old)).json["State"]["Pid"]
     for iid in new:
-        put(lab, iid, "true")
+        lab.put(iid, "true")
     assert lab.call("DELETE", "/v1/instances/%s?wait_ms=0" % old).status in (200, 202)
     wait_for("its first process has ended", lambda: not os.path.exists("/proc/%d" % pid), 1)
     for iid in new:
-        out(lab, iid, "true")
-    destroy(lab, old)
+        lab.out(iid, "true")
+    lab.destroy(old)
     assert lab.container(old) not in lab.mine()
     for iid in new:
-        destroy(lab, iid)
+        lab.destroy(iid)
 
 
 def test_destroy_at_any_moment_of_its_making(lab):
@@ -274,7 +241,7 @@ def test_destroy_at_any_moment_of_its_making(lab):
         iid = str(uuid.uuid4())
         assert lab.call("PUT", "/v1/instances/" + iid, '{"workspace":"w"}').status == 202
         time.sleep(ms / 1000)
-        destroy(lab, iid)
+        lab.destroy(iid)
     assert not [n for n in lab.mine() if n.endswith(iid)]
 
 
@@ -283,14 +250,14 @@ def test_the_executor_dies_at_any_moment_of_a_making():
     try:
         for ms in (5, 60, 200, 400):
             iid = str(uuid.uuid4())
-            put(lab, iid, "echo hi")
+            lab.put(iid, "echo hi")
             time.sleep(ms / 1000)
             lab.kill()
             lab.start()
-            wait_for("ready", lambda i=iid: instance(lab, i)["state"] == "ready")
-            assert out(lab, iid, "echo still") == "still\n"
+            wait_for("ready", lambda i=iid: lab.instance(i)["state"] == "ready")
+            assert lab.out(iid, "echo still") == "still\n"
             assert lab.mine() == [lab.container(iid)]
-            destroy(lab, iid)
+            lab.destroy(iid)
         assert not lab.mine() and not lab.processes()
     finally:
         lab.close()
@@ -300,35 +267,35 @@ def test_a_running_command_survives_the_executor():
     lab = container_lab.Lab(BUILD).start()
     try:
         iid = str(uuid.uuid4())
-        out(lab, iid, "true")
-        cid, _ = put(lab, iid, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
+        lab.out(iid, "true")
+        cid, _ = lab.put(iid, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
         time.sleep(1)
         lab.kill()
         time.sleep(0.5)
         lab.start()
         r = lab.call("GET", "/v1/commands/%s/result" % cid).json
         assert r["stdout"] == "".join("%d\n" % i for i in range(1, 41)) and r["reason"] == "exited"
-        destroy(lab, iid)
+        lab.destroy(iid)
     finally:
         lab.close()
 
 
 def test_a_container_that_ends_by_itself_is_told(lab):
     iid = str(uuid.uuid4())
-    out(lab, iid, "true")
-    cid, _ = put(lab, iid, "sleep 60")
+    lab.out(iid, "true")
+    cid, _ = lab.put(iid, "sleep 60")
     time.sleep(0.3)
     lab.engine("POST", "/containers/%s/kill" % lab.container(iid))
-    wait_for("lost", lambda: instance(lab, iid)["state"] == "lost")
+    wait_for("lost", lambda: lab.instance(iid)["state"] == "lost")
     assert lab.call("GET", "/v1/commands/%s/result" % cid).json["status"] == "lost"
-    destroy(lab, iid)
+    lab.destroy(iid)
 
 
 def test_orphans_are_swept():
     lab = container_lab.Lab(BUILD).start()
     try:
         iid = str(uuid.uuid4())
-        out(lab, iid, "true")
+        lab.out(iid, "true")
         lab.kill()
         subprocess.run(["rm", "-rf", lab.root + "/state/instances/" + iid], check=True)
         lab.start()
@@ -342,8 +309,8 @@ def test_no_network_and_the_compatible_routes():
     lab = container_lab.Lab(BUILD, network="none", engine="docker").start()
     try:
         iid = str(uuid.uuid4())
-        assert out(lab, iid, "id -u; ls /sys/class/net") == "1000\nlo\n"
-        destroy(lab, iid)
+        assert lab.out(iid, "id -u; ls /sys/class/net") == "1000\nlo\n"
+        lab.destroy(iid)
         assert not lab.mine()
     finally:
         lab.close()

@@ -49,9 +49,7 @@ def test_container():
         assert failed(lab.account, lab, "container") == ([], 0)
         assert not lab.mine() and not lab.processes()
     finally:
-        for name in lab.mine():
-            lab.engine("DELETE", "/containers/%s?force=true&timeout=0" % name)
-        shutil.rmtree(lab.root, ignore_errors=True)
+        lab.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a pid namespace and another account")

@@ -35,14 +35,63 @@ class Answer:
         return json.loads(self.body)
 
 
-class Executor:
+def write_ini(path, values):
+    """values: {section: {key: value}}"""
+    with open(path, "w", encoding="utf-8") as f:
+        for section, keys in values.items():
+            f.write("[%s]\n" % section + "".join("%s = %s\n" % kv for kv in keys.items()))
+
+
+class Daemon:
+    """An executor that is started, killed and asked. Who inherits this has sock and log, and says in spawn() how it is started."""
+
+    patience = 60   # seconds for an answer
+    process = None
+
+    def start(self):
+        self.process = self.spawn()
+        end = time.monotonic() + 15
+        while True:
+            try:
+                if self.call("GET", "/healthz").status == 200:
+                    return self
+            except OSError:
+                pass
+            assert self.process.poll() is None, self.said()[-2000:]
+            assert time.monotonic() < end, "the executor did not start"
+            time.sleep(0.01)
+
+    def said(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def kill(self, sig=signal.SIGKILL):
+        self.process.send_signal(sig)
+        self.process.wait(20)
+
+    def destroy_all(self, wait_ms):
+        for i in self.call("GET", "/v1/instances").json["items"]:
+            self.call("DELETE", "/v1/instances/%s?wait_ms=%d" % (i["id"], wait_ms))
+
+    def connection(self, timeout=None):
+        return UnixConnection(self.sock, timeout or self.patience)
+
+    def call(self, method, path, body=None, headers=None, timeout=None):
+        c = self.connection(timeout)
+        try:
+            c.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
+            return Answer(c.getresponse())
+        finally:
+            c.close()
+
+
+class Executor(Daemon):
     def __init__(self, build, sections=None, **options):
         """options: of [executor]; sections: {section: {key: value}} of others."""
         self.build = build
         self.root = tempfile.mkdtemp(prefix="pdk-x-")
         os.chmod(self.root, 0o755)
         self.sock = self.root + "/e.sock"
-        self.process = None
         self.log = self.root + "/log"
         os.mkdir(self.root + "/a", 0o755)
         values = {"paths": {"state": self.root + "/state", "workspaces": self.root}, "executor": {"socket": self.sock},
@@ -51,51 +100,20 @@ class Executor:
             values["executor"][name] = value
         for section, keys in (sections or {}).items():
             values.setdefault(section, {}).update(keys)
-        with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
-            for section, keys in values.items():
-                f.write("[%s]\n" % section + "".join("%s=%s\n" % kv for kv in keys.items()))
+        write_ini(self.root + "/paddock.ini", values)
 
     def spawn(self):
         out = open(self.log, "ab")
         return subprocess.Popen([self.build + "/tests/lib/paddock-executor-unshare", "--config", self.root + "/paddock.ini"], stdout=out, stderr=out,
                                 start_new_session=True)
 
-    def start(self):
-        self.process = self.spawn()
-        end = time.monotonic() + 10
-        while True:
-            try:
-                if self.call("GET", "/healthz").status == 200:
-                    return self
-            except OSError:
-                pass
-            assert self.process.poll() is None, open(self.log).read()[-2000:]
-            assert time.monotonic() < end, "the executor did not start"
-            time.sleep(0.01)
-
-    def kill(self, sig=signal.SIGKILL):
-        self.process.send_signal(sig)
-        self.process.wait(20)
-
     def close(self):
         if self.process.poll() is None:
             try:
-                for i in self.call("GET", "/v1/instances").json["items"]:
-                    self.call("DELETE", "/v1/instances/%s?wait_ms=5000" % i["id"])
+                self.destroy_all(5000)
             finally:
                 self.kill(signal.SIGTERM)
         shutil.rmtree(self.root, ignore_errors=True)
-
-    def connection(self, timeout=60):
-        return UnixConnection(self.sock, timeout)
-
-    def call(self, method, path, body=None, headers=None, timeout=60):
-        c = self.connection(timeout)
-        try:
-            c.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
-            return Answer(c.getresponse())
-        finally:
-            c.close()
 
     def put(self, instance, command, cid=None, **fields):
         cid = cid or str(uuid.uuid4())
@@ -160,7 +178,7 @@ class Scripted(Executor):
         except (OSError, http.client.HTTPException):
             pass
         self.process.wait(10)
-        assert self.process.returncode == -signal.SIGKILL, open(self.log, encoding="utf-8").read()[-1500:]
+        assert self.process.returncode == -signal.SIGKILL, self.said()[-1500:]
         os.unlink(self.faults)
         self.start()
 

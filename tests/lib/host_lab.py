@@ -2,33 +2,25 @@
 
 import ctypes
 import itertools
-import json
 import os
 import platform
 import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
-import uuid
 
-from executor import Answer, UnixConnection
+import lab
+from executor import write_ini
+from lab import wait_for
 
 FIRST_ID, IDS = 1879048192, 65536
-PROGRAMS = ("paddock-agent", "paddock-executor", "paddock-netguard", "paddock-launcher")
 
 
 def why_not(build):
-    if os.getuid() != 0:
-        return "needs root"
-    for program in PROGRAMS:
-        if not os.path.exists(os.path.join(build, program)):
-            return "no %s in %s" % (program, build)
     for tool in ("newuidmap", "setpriv", "useradd"):
         if shutil.which(tool) is None:
             return "no %s" % tool
-    return None
+    return lab.why_not(build, "paddock-launcher")
 
 
 def hierarchies():
@@ -112,21 +104,12 @@ def join_keyring():
         ctypes.CDLL(None).syscall(KEYCTL, 1, None)
 
 
-class Lab:
+class Lab(lab.Lab):
     def __init__(self, build, env=None, **host):
-        self.account = Account()
+        super().__init__(build, Account(), "pdk-h-", ["paddock-launcher"], {"sandboxes": 0o700, "engine": 0o700}, "/var/tmp")
         self.env = env or {}
-        self.root = tempfile.mkdtemp(prefix="pdk-h-", dir="/var/tmp")
-        os.chmod(self.root, 0o711)
-        for name, mode in (("bin", 0o755), ("state", 0o700), ("ws", 0o751), ("agents", 0o711), ("run", 0o700), ("sandboxes", 0o700), ("engine", 0o700)):
-            os.mkdir(os.path.join(self.root, name))
-            os.chown(os.path.join(self.root, name), self.account.pw_uid, self.account.pw_gid)
-            os.chmod(os.path.join(self.root, name), mode)
-        for program in PROGRAMS:
-            shutil.copy(os.path.join(build, program), self.root + "/bin/")
-        self.sock, self.log = self.root + "/run/e.sock", self.root + "/log"
         self.fault = self.root + "/fault"
-        self.process = self.launcher = None
+        self.launcher = None
         self.around = ()   # a command that runs the launcher in a surrounding of its own
         self.write(**host)
 
@@ -139,9 +122,7 @@ class Lab:
                   "host": {"i_understand": "yes", "sandboxes": self.root + "/sandboxes", "launcher_socket": self.root + "/engine/launcher.sock",
                            "network": "none", "memory_bytes": "128M", "tmp_bytes": "16M"}}
         values["host"].update(host)
-        with open(self.root + "/paddock.ini", "w", encoding="utf-8") as f:
-            for section, keys in values.items():
-                f.write("[%s]\n" % section + "".join("%s = %s\n" % kv for kv in keys.items()))
+        write_ini(self.root + "/paddock.ini", values)
         os.chmod(self.root + "/paddock.ini", 0o644)
 
     def arm(self, what=""):
@@ -151,73 +132,22 @@ class Lab:
         os.chmod(self.fault + ".new", 0o644)
         os.rename(self.fault + ".new", self.fault)
 
-    def spawn(self, program, *drop, around=()):
-        with open(self.log, "ab") as out:
-            return subprocess.Popen([*around, "setpriv", "--reuid", str(self.account.pw_uid), "--regid", str(self.account.pw_gid), "--clear-groups", *drop,
-                                     self.root + "/bin/" + program, "--config", self.root + "/paddock.ini"], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/",
-                                    start_new_session=True, preexec_fn=join_keyring,
-                                    env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
+    def serve(self, program, *drop, around=()):
+        return self.run_as(program, *drop, around=around, preexec_fn=join_keyring,
+                           env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
 
     def start_launcher(self):
-        self.launcher = self.spawn("paddock-launcher", around=self.around)
+        self.launcher = self.serve("paddock-launcher", around=self.around)
         wait_for("the launcher listens", lambda: os.path.exists(self.root + "/engine/launcher.sock"))
+
+    def spawn(self):
+        return self.serve("paddock-executor", "--bounding-set=-all", "--inh-caps=-all")
 
     def start(self):
         if self.launcher is None:
             self.arm()
             self.start_launcher()
-        self.process = self.spawn("paddock-executor", "--bounding-set=-all", "--inh-caps=-all")
-        end = time.monotonic() + 15
-        while True:
-            try:
-                if self.call("GET", "/healthz").status == 200:
-                    return self
-            except OSError:
-                pass
-            assert self.process.poll() is None, self.said()[-2000:]
-            assert time.monotonic() < end, "the executor did not start"
-            time.sleep(0.02)
-
-    def said(self):
-        with open(self.log, encoding="utf-8", errors="replace") as f:
-            return f.read()
-
-    def kill(self, sig=signal.SIGKILL):
-        self.process.send_signal(sig)
-        self.process.wait(20)
-
-    def call(self, method, path, body=None):
-        c = UnixConnection(self.sock, 100)
-        try:
-            c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
-            return Answer(c.getresponse())
-        finally:
-            c.close()
-
-    # --- commands and instances ---
-
-    def put(self, iid, command, workspace="w", timeout_ms=60000, **more):
-        cid = str(uuid.uuid4())
-        body = {"instance": iid, "create": {"workspace": workspace}, "cwd": "/home/user/workspace", "env": {}, "timeout_ms": timeout_ms, "record": {"id": cid}}
-        body["argv" if isinstance(command, list) else "command"] = command
-        body.update(more)
-        return cid, self.call("PUT", "/v1/commands/" + cid, body)
-
-    def run(self, iid, command, **more):
-        cid, answer = self.put(iid, command, **more)
-        assert answer.status in (200, 201), answer.body
-        return self.call("GET", "/v1/commands/%s/result" % cid).json
-
-    def out(self, iid, command, **more):
-        r = self.run(iid, command, **more)
-        assert r.get("exit_code") == 0, r
-        return r["stdout"]
-
-    def instance(self, iid):
-        return self.call("GET", "/v1/instances/" + iid).json
-
-    def destroy(self, iid):
-        assert self.call("DELETE", "/v1/instances/%s?wait_ms=25000" % iid).json["state"] == "gone"
+        return super().start()
 
     # --- what there really is ---
 
@@ -234,31 +164,14 @@ class Lab:
             words = f.read().split()
         return {"keeper": int(words[1]), "agent": int(words[4])}
 
-    def close(self):
+    def mend(self):
         self.arm()
-        try:
-            if self.launcher.poll() is not None:
-                self.start_launcher()
-            if self.process.poll() is not None:
-                self.start()
-            for i in self.call("GET", "/v1/instances").json["items"]:
-                self.call("DELETE", "/v1/instances/%s?wait_ms=20000" % i["id"])
-            self.kill(signal.SIGTERM)
-        finally:
-            self.end()
+        if self.launcher.poll() is not None:
+            self.start_launcher()
+        super().mend()
 
     def end(self):
         self.launcher.terminate()
         self.launcher.wait(10)
         self.account.remove()
-        shutil.rmtree(self.root, ignore_errors=True)
-
-
-def wait_for(what, check, seconds=20):
-    end = time.monotonic() + seconds
-    while True:
-        got = check()
-        if got:
-            return got
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
+        super().end()
