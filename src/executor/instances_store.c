@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -107,11 +108,15 @@ int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err
 	fd = open_dir(dir_fd, r->id, err);
 	if (fd < 0)
 		return -1;
+	if (r->state == INSTANCE_CREATING && !r->waits_for[0]) {
+		if (unlinkat(fd, "state", 0) < 0 && errno != ENOENT)   /* of an addition that came to nothing */
+			return err_sys(err, errno, "instance %s", r->id);
+	} else if (save_state(fd, r, err) < 0) {
+		return -1;
+	}
 	json_add_str(spec, "workspace", r->workspace);
 	json_add_i64(spec, "created_ms", r->created_ms);
-	if (write_json(fd, "spec.json", spec, err) < 0)
-		return -1;
-	return r->state == INSTANCE_CREATING && !r->waits_for[0] ? 0 : save_state(fd, r, err);
+	return write_json(fd, "spec.json", spec, err);
 }
 
 static json_t *read_json(int fd, const char *name, err_t **err)

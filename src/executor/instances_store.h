@@ -32,8 +32,9 @@ struct instance_record {
 
 const char *instances_store_state_name(enum instance_state s);
 enum fault_point instances_store_written(enum instance_state s);   /* the point at which that is on disk and nothing done yet */
-/* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Nothing is fsync'ed, which could
- * stop the loop for seconds: what a power cut forgets has lost its container too, and the sweep removes what the engine still lists. */
+/* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Else that comes first, so that a death in between
+ * leaves nothing that counts. Nothing is fsync'ed, which could stop the loop for seconds: what a power cut forgets has lost its container too, and the
+ * sweep removes what the engine still lists. */
 int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err);
 int instances_store_save(int dir_fd, const struct instance_record *r, err_t **err);
 /* Files of earlier versions, which knew fewer members, are fine. Times of the boot clock are given in ours. ERR_NOT_FOUND: nothing that counts

@@ -2,6 +2,7 @@
 #include "instances_kit.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -51,6 +52,29 @@ static void what_may_be_replaced(void **state)
 	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
 	kit_restart();
 	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+}
+
+/* What an addition that came to nothing has left makes nothing, and unmakes nothing. */
+static void what_was_not_written_whole_was_not_written(void **state)
+{
+	static const char gone[] = "{\"state\":\"destroying\",\"was_ready\":false,\"enforced\":false,\"created_ms\":0,\"ready_ms\":0,\"gone_ms\":0,\"version\":1,"
+		"\"acked\":0,\"error_code\":\"\",\"error_message\":\"\"}";
+	struct instance *i;
+
+	(void)state;
+	kit_ready(A);
+	assert_int_equal(mkdirat(dir_fd, "instances/" B, 0700), 0);
+	assert_int_equal(mkdirat(dir_fd, "instances/" B "/state", 0700), 0);   /* cannot be written */
+	assert_int_equal(instances_ensure(is, B, "w", A, &i, NULL), -1);
+	assert_int_equal(instances_ensure(is, D, "w", B, &i, NULL), -1);
+	kit_restart();
+	assert_null(instances_find(is, B));
+	assert_int_equal(mkdirat(dir_fd, "instances/" C, 0700), 0);
+	cleanup_close int fd = openat(dir_fd, "instances/" C, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(io_write_file(fd, "state", gone, strlen(gone), 0600, 0, NULL), 0);
+	kit_ensure(C, "x", NULL);
+	kit_restart();
+	STATE(C, "creating");
 }
 
 static void a_replacement_needs_no_place(void **state)
@@ -310,7 +334,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
 		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
-		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
+		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(what_was_not_written_whole_was_not_written),
+		CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
 		CASE(a_create_without_an_answer), CASE(a_destroy_without_an_answer),
 		CASE(a_create_after_a_wait_that_fails),
 	};
