@@ -85,6 +85,11 @@ void instances_set_error(struct instance *i, const err_t *err)
 	i->r.error_message[n] = '\0';
 }
 
+bool instances_takes_place(const struct instance_record *r)
+{
+	return r->state != INSTANCE_IS_GONE && r->created_ms;
+}
+
 struct instance *instances_add(struct instances *is, const struct instance_record *r, err_t **err)
 {
 	struct instance *i = calloc(1, sizeof(*i));
@@ -98,8 +103,7 @@ struct instance *instances_add(struct instances *is, const struct instance_recor
 	instances_again_reset(i);
 	str_copy(i->node.id, sizeof(i->node.id), r->id);
 	idmap_add(&is->map, &i->node);
-	if (r->state != INSTANCE_IS_GONE)
-		is->alive++;
+	is->places += instances_takes_place(r);
 	return i;
 }
 

@@ -64,9 +64,10 @@ bool instances_persistent(const struct instances *is);   /* one instance a user,
 int instances_ensure(struct instances *is, const char *iid, const char *workspace, const char *replaces, struct instance **ret, err_t **err);
 /* NULL when never seen. Of a tombstone of which only the id is left a picture, until the next call. */
 struct instance *instances_find(struct instances *is, const char *iid);
-/* Asks for destruction; for an id never seen a tombstone is written and it is GONE at once. Retried inside until confirmed. */
+/* Asks for destruction, which is retried inside until the provider has confirmed it. An id never seen is no exception: the books may be younger than
+ * what bears it. It takes no place of [executor] max_instances, and is in nobody's way before it is named as replaced. */
 int instances_destroy(struct instances *is, const char *iid, struct instance **ret, err_t **err);
-/* The operator's word that nothing of it is left: GONE now, whatever the provider says. */
+/* The operator's word that nothing of it is left: GONE now, whatever the provider says, which is asked all the same. */
 int instances_forget(struct instances *is, const char *iid, struct instance **ret, err_t **err);
 void instances_each(struct instances *is, void (*fn)(void *arg, struct instance *i), void *arg);   /* without those of which only the id is left */
 size_t instances_tombstones(const struct instances *is);   /* how many these are */

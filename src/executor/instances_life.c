@@ -44,7 +44,7 @@ void instances_gone(struct instance *i)
 {
 	if (i->r.state == INSTANCE_IS_GONE)
 		return;
-	i->is->alive--;
+	i->is->places -= instances_takes_place(&i->r);
 	i->r.gone_ms = clock_wall_ms();
 	meter_stop(i->is->meter, &i->r.meter);
 	instances_again_reset(i);
@@ -319,7 +319,7 @@ static int ask_create(struct instance *i, err_t **err)
 		return 0;
 	}
 	(void)str_copy(id, sizeof(id), i->r.id);
-	is->alive--;
+	is->places--;
 	instances_drop(i);
 	(void)instances_store_drop(is->dir_fd, id, NULL);
 	return err_move(err, steal_ptr(&e));
@@ -350,30 +350,47 @@ static int create(struct instances *is, const char *iid, const char *workspace, 
 	return 0;
 }
 
-/* An id never seen: from now on it cannot be created. The provider is not asked, but the sweep removes what bears such a name. */
-static int entomb(struct instances *is, const char *iid, struct instance **ret, err_t **err)
+/* An id never seen: from now on it cannot be created. Our books may be younger than the instance, so that only the provider knows whether there is one.
+ * workspace "": not known. */
+static int destroy_unseen(struct instances *is, const char *iid, const char *workspace, struct instance **ret, err_t **err)
 {
-	struct instance_record r = { .state = INSTANCE_IS_GONE, .version = 1, .since_ms = clock_boot_ms() };
+	struct instance_record r = { .state = INSTANCE_DESTROYING, .version = 1, .since_ms = clock_boot_ms() };
 	struct instance *i;
 
-	r.created_ms = r.gone_ms = clock_wall_ms();
-	if (str_copy(r.id, sizeof(r.id), iid) < 0)
-		return err_set(err, ERR_INVALID, "bad_id", "an instance id is a UUID");
+	if (str_copy(r.id, sizeof(r.id), iid) < 0 || str_copy(r.workspace, sizeof(r.workspace), workspace) < 0)
+		return err_set(err, ERR_INVALID, "bad_workspace", "workspace or id is too long");
 	if (instances_store_add(is->dir_fd, &r, err) < 0 || !(i = instances_add(is, &r, err)))
 		return -1;
-	FAULT_POINT(instance_gone_written);
+	FAULT_POINT(instance_destroying_written);
 	*ret = i;
 	is->events->changed(is->arg, i);
+	ask_destroy(i);
+	return 0;
+}
+
+/* Of one that is being destroyed by its id alone it is known now what it is in the way of. */
+static int name_workspace(struct instance *i, const char *workspace, err_t **err)
+{
+	struct instance_record r = i->r;
+
+	if (str_copy(r.workspace, sizeof(r.workspace), workspace) < 0)
+		return err_set(err, ERR_INVALID, "bad_workspace", "the workspace's name is too long");
+	if (instances_store_add(i->is->dir_fd, &r, err) < 0)
+		return -1;
+	i->r = r;
+	i->unsaved = false;
 	return 0;
 }
 
 /* What is replaced is destroyed, and that is on disk: no late request can make or use it, and no restart brings it back. */
-static int replace(struct instances *is, const char *old, err_t **err)
+static int replace(struct instances *is, const char *old, const char *workspace, err_t **err)
 {
 	struct instance *o = instances_find(is, old);
 
 	if (!o)
-		return entomb(is, old, &o, err);
+		return destroy_unseen(is, old, workspace, &o, err);
+	if (o->r.state == INSTANCE_DESTROYING && !o->r.workspace[0])
+		return name_workspace(o, workspace, err);
 	if (o->r.state == INSTANCE_IS_GONE || o->r.state == INSTANCE_DESTROYING)
 		return o->unsaved ? instances_save(o, err) : 0;
 	if (instances_change_or_fail(o, INSTANCE_DESTROYING, err) < 0)
@@ -390,7 +407,7 @@ static int check_replaced(struct instances *is, const char *iid, const char *wor
 	if (!id_valid(old) || str_eq(old, iid))
 		return err_set(err, ERR_INVALID, "bad_field", "replaces: the id of another instance");
 	o = instances_find(is, old);
-	if (o && o->r.state != INSTANCE_IS_GONE && !str_eq(o->r.workspace, workspace))
+	if (o && o->r.state != INSTANCE_IS_GONE && o->r.workspace[0] && !str_eq(o->r.workspace, workspace))
 		return err_set(err, ERR_CONFLICT, "other_workspace", "instance %s has another workspace", old);
 	return 0;
 }
@@ -399,10 +416,10 @@ static int check_replaced(struct instances *is, const char *iid, const char *wor
 static int check_room(struct instances *is, const char *old, err_t **err)
 {
 	const struct instance *o = old ? instances_find(is, old) : NULL;
-	int64_t others = is->alive - (o && o->r.state != INSTANCE_IS_GONE);
+	int64_t others = is->places - (o && instances_takes_place(&o->r));
 
 	if (others >= is->max_instances)
-		return err_set(err, ERR_LIMIT, "too_many_instances", "%lld instances exist", (long long)is->alive);
+		return err_set(err, ERR_LIMIT, "too_many_instances", "%lld instances exist", (long long)is->places);
 	return 0;
 }
 
@@ -421,7 +438,7 @@ int instances_ensure(struct instances *is, const char *iid, const char *workspac
 		return -1;
 	if (!i && check_room(is, replaces, err) < 0)
 		return -1;
-	if (replaces && replace(is, replaces, err) < 0)
+	if (replaces && replace(is, replaces, workspace, err) < 0)
 		return -1;
 	if (!i)
 		return create(is, iid, workspace, ret, err);
@@ -437,7 +454,7 @@ int instances_destroy(struct instances *is, const char *iid, struct instance **r
 		return err_set(err, ERR_INVALID, "bad_id", "an instance id is a UUID");
 	i = instances_find(is, iid);
 	if (!i)
-		return entomb(is, iid, ret, err);
+		return destroy_unseen(is, iid, "", ret, err);
 	*ret = i;
 	if (i->r.state == INSTANCE_IS_GONE || i->r.state == INSTANCE_DESTROYING)
 		return 0;
@@ -455,8 +472,8 @@ int instances_forget(struct instances *is, const char *iid, struct instance **re
 	if (!id_valid(iid))
 		return err_set(err, ERR_INVALID, "bad_id", "an instance id is a UUID");
 	i = instances_find(is, iid);
-	if (!i)
-		return entomb(is, iid, ret, err);
+	if (!i && destroy_unseen(is, iid, "", &i, err) < 0)
+		return -1;
 	*ret = i;
 	if (i->r.state == INSTANCE_IS_GONE)
 		return 0;

@@ -40,7 +40,7 @@ struct instances {
 	struct loop_timer *tick;
 	struct meter *meter;
 	int64_t tombstone_ms, max_instances, quarantine_tries, create_timeout_ms;
-	int64_t alive;                  /* instances that are not gone */
+	int64_t places;                 /* taken, of max_instances */
 };
 
 extern const struct provider_events instances_provider_events;   /* instances_event.c */
@@ -48,6 +48,8 @@ extern const struct provider_events instances_provider_events;   /* instances_ev
 /* --- instances.c: the books --- */
 struct instance *instances_add(struct instances *is, const struct instance_record *r, err_t **err);
 void instances_drop(struct instance *i);
+/* Of max_instances: all that are not gone, but for those never made here, of which nobody knows that there is anything. */
+bool instances_takes_place(const struct instance_record *r);
 int instances_save(struct instance *i, err_t **err);
 /* Writes the new state down, then tells. What cannot be written is told all the same. */
 void instances_change(struct instance *i, enum instance_state s);

@@ -17,11 +17,11 @@
 
 struct instance_record {
 	char id[ID_SIZE];
-	char workspace[WORKSPACE_NAME_MAX + 1];   /* "" for a tombstone of an id never seen */
+	char workspace[WORKSPACE_NAME_MAX + 1];   /* "" when only the id is known: it was to be destroyed and never seen */
 	enum instance_state state;
 	bool was_ready, enforced;
 	bool wanted;                              /* it is to be woken when its pause is through */
-	int64_t created_ms, ready_ms, gone_ms;    /* wall clock; 0 not yet */
+	int64_t created_ms, ready_ms, gone_ms;    /* wall clock; 0 not yet, or never here */
 	int64_t since_ms, kept_ms;                /* boot clock: it entered its state; its last keepalive that succeeded, 0 none */
 	struct metered meter;
 	char waits_for[ID_SIZE];                  /* "" but while it is being created and the provider was not asked: what has to go first */
@@ -33,8 +33,8 @@ struct instance_record {
 const char *instances_store_state_name(enum instance_state s);
 enum fault_point instances_store_written(enum instance_state s);   /* the point at which that is on disk and nothing done yet */
 /* dir_fd: <state>/instances. A new instance needs no state file: without one it is being created. Else that comes first, so that a death in between
- * leaves nothing that counts. Nothing is fsync'ed, which could stop the loop for seconds: what a power cut forgets has lost its container too, and the
- * sweep removes what the engine still lists. */
+ * leaves nothing that counts. Of one that is there everything is written anew. Nothing is fsync'ed, which could stop the loop for seconds: what a power
+ * cut forgets has lost its container too, and the sweep removes what the engine still lists. */
 int instances_store_add(int dir_fd, const struct instance_record *r, err_t **err);
 int instances_store_save(int dir_fd, const struct instance_record *r, err_t **err);
 /* Files of earlier versions, which knew fewer members, are fine. Times of the boot clock are given in ours. ERR_NOT_FOUND: nothing that counts

@@ -206,6 +206,7 @@ def test_forget(x):
     never = str(uuid.uuid4())
     assert x.call("DELETE", "/v1/instances/%s?forget=1" % never).json["state"] == "gone"
     assert x.call("PUT", "/v1/instances/" + never, {"workspace": "w"}).status == 410
+    assert never in [c[1] for c in x.other.asked("destroy")]
     x.other.script()
 
 
@@ -425,6 +426,98 @@ def test_the_provider_is_away_at_a_restart(x):
         x.start()
         assert x.run(iid, "echo n").json["stdout"] == "n\n"
     assert len(x.other.asked("create")) == 1
+
+
+# --- lost books: what lives at the provider has been forgotten here ---
+
+def alone(x, workspace, new, seconds=15):
+    """The new one comes; the provider says (`violations`) whether there were ever two."""
+    assert x.comes(new, "ready", seconds)["waits_for"] is None
+    assert [i.id for i in x.other.living(workspace)] == [new] and not x.other.violations
+    assert x.run(new, "echo o").json["stdout"] == "o\n"
+
+
+@pytest.mark.parametrize("rule", [None, "destroy late 500", "destroy lost 100 times 1", "destroy silent times 1", "destroy twice", "destroy refuse unavailable times 1",
+                                  "destroy reject unavailable times 2"])
+def test_replaced_when_the_books_were_lost(x, rule):
+    old, new = x.make(), str(uuid.uuid4())
+    x.loses_its_books()
+    assert x.call("GET", "/v1/instances/" + old).status == 404 and [i.id for i in x.other.living("w")] == [old]
+    x.other.script(rule)
+    a = x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old})
+    assert (a.status, a.json["state"], a.json["waits_for"]) == (202, "creating", old), a.body
+    j = x.instance(old)
+    assert j["state"] in ("destroying", "gone") and j["created_at"] is None and j["workspace"] == "w"
+    said(x.call("PUT", "/v1/instances/" + old, {"workspace": "w"}), 410, "instance_gone")
+    alone(x, "w", new)
+    assert x.instance(old)["state"] == "gone"
+
+
+def test_replaced_by_a_command_when_the_books_were_lost(x):
+    old, new = x.make(), str(uuid.uuid4())
+    pause(x, old)
+    x.loses_its_books()
+    assert x.run(new, "echo p", create={"workspace": "w", "replaces": old}).json["stdout"] == "p\n"
+    alone(x, "w", new)
+
+
+def test_released_and_used_again_when_the_books_were_lost(x):
+    """Destroyed by its id alone; then the next one names it."""
+    old, new = x.make(), str(uuid.uuid4())
+    x.loses_its_books()
+    x.other.script("destroy late 700")
+    a = x.call("DELETE", "/v1/instances/" + old)
+    assert (a.status, a.json["state"], a.json["workspace"]) == (202, "destroying", ""), a.body
+    a = x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old})
+    assert (a.status, a.json["waits_for"]) == (202, old), a.body
+    alone(x, "w", new)
+    reports = {i["instance"]["id"]: i["instance"]["state"] for i in x.call("GET", "/v1/reports").json["items"] if i["kind"] == "instance"}
+    assert reports == {old: "gone", new: "ready"}
+
+
+def test_the_provider_is_away_when_the_books_were_lost(x):
+    old, new = x.make(), str(uuid.uuid4())
+    x.loses_its_books()
+    x.other.script("any reject unavailable")
+    assert x.call("DELETE", "/v1/instances/%s?wait_ms=300" % old).json["state"] == "destroying"
+    assert x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old}).status == 202
+    until(lambda: x.instance(old)["destroy_failures"] == 2)
+    assert x.instance(new)["waits_for"] == old and [i.id for i in x.other.living()] == [old]
+    x.other.script()
+    alone(x, "w", new)
+
+
+def test_stuck_when_the_books_were_lost(x):
+    old, new = x.make(), str(uuid.uuid4())
+    x.loses_its_books()
+    x.other.script("destroy refuse unavailable")
+    assert x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old}).status == 202
+    until(lambda: x.instance(old)["stuck"], 15)
+    x.comes(new, "ready")
+    x.other.read().violations.clear()          # two living ones: that is what stuck means
+    x.other.script()
+    x.comes(old, "gone", 15)
+
+
+@pytest.mark.parametrize("point", ["instance_destroying_written", "instance_destroying_asked", "instance_gone_written"])
+def test_killed_while_it_is_replaced_and_the_books_were_lost(x, point):
+    old, new = x.make(), str(uuid.uuid4())
+    x.loses_its_books()
+    x.dies_at(point, lambda: (x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old}), time.sleep(1)))
+    said(x.call("PUT", "/v1/instances/" + old, {"workspace": "w"}), 410, "instance_gone")
+    assert x.call("PUT", "/v1/instances/" + new, {"workspace": "w", "replaces": old}).status in (200, 202)
+    alone(x, "w", new)
+
+
+def test_one_of_a_run_when_the_books_were_lost(own):
+    x = own(per_run=True)
+    iid = x.make()
+    x.put(iid, "sleep 30")
+    x.loses_its_books()
+    x.other.script("destroy refuse unavailable times 1")
+    a = x.call("DELETE", "/v1/instances/%s?wait_ms=10000" % iid)
+    assert (a.status, a.json["state"]) == (200, "gone")
+    assert not x.other.living() and not x.other.running()
 
 
 # --- counting ---

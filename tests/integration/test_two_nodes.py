@@ -368,6 +368,33 @@ class TestScripted(TwoNodes):
         agree(stack)
 
 
+@pytest.mark.parametrize("way", ["rebuild", "release"])
+@pytest.mark.parametrize("kind", [Scripted, Host], ids=lambda k: k.name)
+def test_the_executor_loses_its_books(cluster, kind, way):
+    """What it had made lives on. Its user is told that it is lost; the next one is made when that one is gone, and not a moment before."""
+    if not kind.available(BUILD):
+        pytest.skip("provider %s cannot be had here" % kind.name)
+    with Stack(cluster, kind, nodes=2) as stack:
+        u = User(stack, "bookless")
+        u.ended(u.execute(u.mark()[1]))
+        until("at rest", lambda: not u.unrest())
+        was = u.sandbox()
+        stack.executor.kill()
+        subprocess.run(["find", stack.executor.root + "/state", "-mindepth", "1", "-delete"], check=True)
+        if kind is Scripted:
+            stack.provider.truth.script("destroy reject unavailable times 1", "destroy late 500")
+        stack.executor.start()
+        until("it is known to be lost", lambda: u.sandbox()["state"] == "error", 60)
+        assert list(stack.provider.instances(stack.executor)) == [was["instance_id"]]
+        u.on(stack.nodes[1]).again("POST", "/api/user/sandbox/" + way)
+        assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
+        until("at rest", lambda: not u.unrest())
+        now = u.sandbox()
+        assert (now["state"], now["generation"]) == ("ready", was["generation"] + 1) and now["instance_id"] != was["instance_id"]
+        assert list(stack.provider.instances(stack.executor)) == [now["instance_id"]]
+        agree(stack)
+
+
 class Hasty(Host):
     host = {"create_timeout_ms": 4000}
 

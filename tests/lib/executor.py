@@ -182,6 +182,12 @@ class Scripted(Executor):
         os.unlink(self.faults)
         self.start()
 
+    def loses_its_books(self):
+        """Killed, its state directory gone, and there again; the provider's side is as it was."""
+        self.kill()
+        shutil.rmtree(self.root + "/state")
+        self.start()
+
     def instance(self, iid, query=""):
         return self.call("GET", "/v1/instances/%s%s" % (iid, query)).json
 

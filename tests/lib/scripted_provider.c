@@ -2,7 +2,7 @@
  *
  * PADDOCK_SCRIPTED_BREAK, one rule of the contract each: double_create, starts_twice, event_in_call, kills_other, forgets_scope, leaves_background,
  * pauses_busy, pauses_without, loses_output, wrong_status, dirty_files, shares_across, gone_too_early, remakes, refuses_unknown, forgets_ends, repeats_acked,
- * keeps_silent, signals_all, forgets_ended_scopes, sweeps_all, half_files, away_in_vain. */
+ * keeps_silent, signals_all, forgets_ended_scopes, sweeps_all, half_files, away_in_vain, gone_unseen. */
 #include "scripted_provider.h"
 
 #include <fcntl.h>
@@ -272,7 +272,7 @@ static int ops_destroy(struct provider *p, const char *iid, err_t **err)
 		answer_drop(p, iid);
 		if (i)
 			answer_lose_commands(i);
-		if (!scripted_breaks(p, "gone_too_early"))
+		if (!scripted_breaks(p, "gone_too_early") && !(i && !i->managed && scripted_breaks(p, "gone_unseen")))
 			world_note(p->world, clock_boot_us(), "gone %s", iid);
 	}
 	answer_event(p, iid, INSTANCE_GONE, 0, r, INSTANCE_DESTROY_FAILED);

@@ -12,6 +12,9 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#define E "eeeeeeee-2222-4333-8444-555555555555"
+#define F "ffffffff-2222-4333-8444-555555555555"
+
 /* Instances of one Run each. */
 static int set_up(void **state)
 {
@@ -129,18 +132,44 @@ static void destroyed_for_good(void **state)
 	ensure(D);   /* a tombstone does not count */
 }
 
-static void never_seen_is_a_tombstone_at_once(void **state)
+/* Our books may be new and the instance old: it is gone when the provider says so. */
+static void never_seen_is_destroyed_like_any_other(void **state)
 {
 	struct instance *i = NULL;
 
 	(void)state;
 	assert_int_equal(instances_destroy(is, A, &i, NULL), 0);
-	assert_int_equal(instance_state(i), INSTANCE_IS_GONE);
-	CALLS("");
+	STATE(A, "destroying");
+	TOLD("destroying a");
+	CALLS("destroy a");
+	assert_true(kit_text_is(A, "created_at", NULL));
 	refused(A, "w", ERR_GONE, "instance_gone");
 	kit_restart();
+	CALLS("destroy a");
+	refused(A, "w", ERR_GONE, "instance_gone");
+	kit_say(A, INSTANCE_GONE);
+	TOLD("gone a");
+	kit_restart();
+	CALLS("");
 	refused(A, "w", ERR_GONE, "instance_gone");
 	assert_int_equal(instances_destroy(is, "nonsense", &i, NULL), -1);
+}
+
+/* Nobody knows whether there is anything of it, and a provider that is away may not tell for long. */
+static void never_seen_takes_no_place(void **state)
+{
+	struct instance *i = NULL;
+
+	(void)state;
+	assert_int_equal(instances_destroy(is, A, &i, NULL), 0);
+	kit_restart();
+	kit_ensure(B, "w", NULL);
+	kit_ensure(C, "x", NULL);
+	kit_ensure(D, "y", E);            /* an id never seen, too */
+	refused(F, "z", ERR_LIMIT, "too_many_instances");
+	kit_say(A, INSTANCE_GONE);
+	kit_say(E, INSTANCE_GONE);
+	refused(F, "z", ERR_LIMIT, "too_many_instances");   /* and gives none back */
 }
 
 static void bury(const char *id, uint64_t acked)
@@ -162,6 +191,8 @@ static void tombstones_expire(void **state)
 	(void)state;
 	instances_destroy(is, A, &i, NULL);
 	instances_destroy(is, B, &i, NULL);
+	kit_say(A, INSTANCE_GONE);
+	kit_say(B, INSTANCE_GONE);
 	bury(A, 1);
 	bury(B, 0);   /* nobody has acknowledged it: stays longer */
 	kit_restart();
@@ -305,7 +336,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PER_RUN(made_once), PER_RUN(a_create_that_did_nothing_leaves_nothing), PER_RUN(ready_and_taken_up_again), PER_RUN(half_made_is_taken_up),
-		PER_RUN(failure_is_kept_with_its_reason), PER_RUN(destroyed_for_good), PER_RUN(never_seen_is_a_tombstone_at_once), PER_RUN(tombstones_expire),
+		PER_RUN(failure_is_kept_with_its_reason), PER_RUN(destroyed_for_good), PER_RUN(never_seen_is_destroyed_like_any_other),
+		PER_RUN(never_seen_takes_no_place), PER_RUN(tombstones_expire),
 		PER_RUN(only_the_id_stays), PER_RUN(destruction_is_repeated), PER_RUN(acknowledgements_outlive_us), PER_RUN(commands_need_a_ready_instance),
 		PER_RUN(damaged_directories_stop_nothing), PER_RUN(long_reasons_are_cut_between_characters), PER_RUN(unreadable_books_stop_the_start),
 	};

@@ -48,10 +48,76 @@ static void what_may_be_replaced(void **state)
 	STATE(A, "ready");
 	assert_null(instances_find(is, B));
 	kit_ensure(B, "w", C);             /* never heard of: no late request makes it now */
-	STATE(C, "gone");
+	STATE(C, "destroying");
 	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+	REFUSED(instances_ensure(is, D, "x", C, &i, &err), ERR_CONFLICT, "other_workspace");
 	kit_restart();
 	REFUSED(instances_ensure(is, C, "w", NULL, &i, &err), ERR_GONE, "instance_gone");
+}
+
+/* The executor's books were lost and the old instance lives: its replacement waits for its end as for that of any other. */
+static void one_never_seen_is_in_the_way(void **state)
+{
+	(void)state;
+	kit_ensure(B, "w", A);
+	CALLS("destroy a");
+	TOLD("destroying a");
+	STATE(B, "creating");
+	assert_true(kit_text_is(B, "waits_for", A));
+	assert_true(kit_text_is(A, "workspace", "w"));
+	kit_restart();
+	kit_run_for(10);
+	CALLS("destroy a");
+	assert_true(kit_text_is(B, "waits_for", A));
+	kit_say(A, INSTANCE_GONE);
+	CALLS("adopt-made b");
+	STATE(A, "gone");
+	kit_say(B, INSTANCE_READY);
+	STATE(B, "ready");
+}
+
+/* Destroyed by its id alone, it becomes known as one of the workspace when it is to be replaced. */
+static void one_never_seen_gets_its_workspace(void **state)
+{
+	struct instance *i;
+
+	(void)state;
+	assert_int_equal(instances_destroy(is, A, &i, NULL), 0);
+	kit_ensure(B, "w", A);
+	CALLS("destroy a");
+	assert_true(kit_text_is(B, "waits_for", A));
+	kit_restart();
+	assert_true(kit_text_is(A, "workspace", "w"));
+	REFUSED(instances_ensure(is, C, "x", A, &i, &err), ERR_CONFLICT, "other_workspace");
+	kit_fake.calls[0] = '\0';
+	kit_say(A, INSTANCE_GONE);
+	CALLS("adopt-made b");
+}
+
+static void one_never_seen_and_a_provider_that_is_away(void **state)
+{
+	(void)state;
+	kit_fake.fails = ERR_UNAVAILABLE;
+	kit_fake.fails_call = "destroy";
+	kit_ensure(B, "w", A);
+	assert_int_equal(kit_number(A, "destroy_failures"), 1);
+	assert_true(kit_text_is(B, "waits_for", A));
+	kit_run_for(1100);
+	CALLS("destroy a, destroy a");
+	kit_run_for(2100);
+	assert_true(instance_stuck(kit_find(A)));
+	CALLS("destroy a, adopt-made b");   /* stuck as any other */
+	kit_say(A, INSTANCE_GONE);
+	STATE(A, "gone");
+}
+
+static void one_never_seen_is_no_ones_in_a_run(void **state)
+{
+	(void)state;
+	caps = 0;
+	kit_restart();
+	kit_ensure(B, "w", A);
+	CALLS("destroy a, create b");
 }
 
 /* What an addition that came to nothing has left makes nothing, and unmakes nothing. */
@@ -221,8 +287,13 @@ static void forgotten(void **state)
 	CALLS("");
 	kit_restart();
 	STATE(A, "gone");
+	kit_fake.calls[0] = '\0';
 	assert_int_equal(instances_forget(is, C, &i, NULL), 0);
 	STATE(C, "gone");
+	CALLS("destroy c");                       /* never seen: asked once, and its answer counts no more */
+	kit_say(C, INSTANCE_DESTROY_FAILED);
+	kit_run_for(1100);
+	CALLS("");
 	assert_int_equal(instances_forget(is, B, &i, NULL), 0);   /* one that lives: the provider is told all the same */
 	assert_non_null(strstr(kit_fake.calls, "destroy b"));
 	REFUSED(instances_forget(is, "B", &i, &err), ERR_INVALID, "bad_id");
@@ -334,8 +405,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
 		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
-		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(what_was_not_written_whole_was_not_written),
-		CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
+		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(one_never_seen_is_in_the_way),
+		CASE(one_never_seen_gets_its_workspace), CASE(one_never_seen_and_a_provider_that_is_away), CASE(one_never_seen_is_no_ones_in_a_run),
+		CASE(what_was_not_written_whole_was_not_written), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
 		CASE(a_create_without_an_answer), CASE(a_destroy_without_an_answer),
 		CASE(a_create_after_a_wait_that_fails),
 	};

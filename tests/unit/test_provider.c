@@ -190,6 +190,20 @@ static void removed_with_all_that_runs(void **state)
 	assert_int_equal(listed(b, iid, NULL), 0);
 }
 
+/* The executor's books are lost: only the id is left of it, and GONE has to be true. */
+static void removed_by_who_never_saw_it(void **state)
+{
+	struct bench *b = *state;
+	char iid[ID_SIZE], cid[ID_SIZE];
+
+	make(b, iid, "w");
+	begin_in(b, iid, iid, cid, "sleep 60");
+	(void)pgid_of(b, iid, cid);
+	restart(b);
+	destroy(b, iid);
+	assert_int_equal(listed(b, iid, NULL), 0);
+}
+
 static void lookup_says_what_is(void **state)
 {
 	struct bench *b = *state;
@@ -486,7 +500,8 @@ static void keeps(void **state)
 static const struct CMUnitTest all_of_them[] = {
 	cmocka_unit_test(capabilities_are_those_of_its_name), cmocka_unit_test(facts_of_its_health), cmocka_unit_test(made_once_and_removed), cmocka_unit_test(a_second_make_makes_no_second),
 	cmocka_unit_test(bad_workspaces_are_refused), cmocka_unit_test(never_seen_is_absent), cmocka_unit_test(removed_while_it_is_made),
-	cmocka_unit_test(removed_with_all_that_runs), cmocka_unit_test(lookup_says_what_is), cmocka_unit_test(taken_up_again_while_it_runs),
+	cmocka_unit_test(removed_with_all_that_runs), cmocka_unit_test(removed_by_who_never_saw_it), cmocka_unit_test(lookup_says_what_is),
+	cmocka_unit_test(taken_up_again_while_it_runs),
 	cmocka_unit_test(ends_wait_for_their_acknowledgement), cmocka_unit_test(what_is_no_more_is_not_made_anew), cmocka_unit_test(half_made_is_finished),
 	cmocka_unit_test(never_made_is_made), cmocka_unit_test(a_sweep_takes_no_users_things), cmocka_unit_test(keeps),
 };
