@@ -12,6 +12,8 @@
 
 #define STEPS_DEPTH 40
 #define LINE_MAX_BYTES (4u << 20)
+#define BLOCK 4096        /* of the file system, as a rule */
+#define LATER_MAX 400     /* bytes that all steps after the first two lines may take */
 
 /* The offset behind the last newline. */
 static off_t whole_size(int fd)
@@ -73,7 +75,16 @@ static void add_head(struct buf *b, const struct steps *s)
 		buf_addf(b, ",\"timer\":\"%s\"", timer_name(s->timer));
 	buf_addf(b, ",\"timeout_ms\":%" PRId64 ",\"accepted\":%" PRId64 ",\"stdin\":%s,\"stdin_eof\":%s", s->timeout_ms, s->accepted_ms,
 		s->stdin_open ? "true" : "false", s->stdin_eof ? "true" : "false");
-	buf_addf(b, ",\"head\":%" PRIu64 ",\"tail\":%" PRIu64 ",\"records\":%" PRIu64 "}\n", s->caps.head, s->caps.tail, s->caps.index_records);
+	buf_addf(b, ",\"head\":%" PRIu64 ",\"tail\":%" PRIu64 ",\"records\":%" PRIu64 "}", s->caps.head, s->caps.tail, s->caps.index_records);
+}
+
+/* Blanks, if the last block would not have room for all that is to come: so the end of a command can be written on a full disk. */
+static void pad(struct buf *b, size_t more)
+{
+	size_t left = BLOCK - (b->len + more) % BLOCK;
+
+	for (size_t n = left < LATER_MAX ? left + 1 : 0; n > 0; n--)
+		buf_addc(b, ' ');
 }
 
 int steps_create(int fd, struct steps *s, const char *record, size_t record_len, err_t **err)
@@ -81,6 +92,8 @@ int steps_create(int fd, struct steps *s, const char *record, size_t record_len,
 	cleanup_buf struct buf b = BUF_INIT(LINE_MAX_BYTES + 4096);
 
 	add_head(&b, s);
+	pad(&b, record_len + 2);
+	buf_addc(&b, '\n');
 	s->record_off = b.len;
 	s->record_len = record_len;
 	buf_add(&b, record, record_len);

@@ -76,6 +76,34 @@ static void written_and_read(void **state)
 	close(fd);
 }
 
+/* Where blocks are of 4 KiB, and whatever the record's length: what is written later takes no further one. */
+static void the_end_has_its_room(void **state)
+{
+	static const struct outcome longest = { .reason = REASON_OUTPUT_LIMIT, .error = START_EXECUTOR_RESTARTED, .timer = TIMER_COMMAND, .exit_code = -1, .signal = 64,
+		.ended_ms = INT64_MAX, .bytes = { INT64_MAX, INT64_MAX } };
+	static char text[16384], long_record[4200];
+
+	(void)state;
+	memset(long_record, '1', sizeof long_record);
+	for (size_t n = 1; n <= sizeof long_record; n += 7) {
+		struct steps s = sample(), back;
+		int fd = scratch();
+
+		assert_int_equal(steps_create(fd, &s, long_record, n, NULL), 0);
+		size_t blocks = (slurp(fd, text, sizeof text) + 4095) / 4096;
+		assert_int_equal(steps_handed(fd, &s, NULL), 0);
+		assert_int_equal(steps_started(fd, &s, INT64_MAX, INT32_MAX, NULL), 0);
+		assert_int_equal(steps_stdin_eof(fd, &s, NULL), 0);
+		assert_int_equal(steps_kill(fd, &s, REASON_OUTPUT_LIMIT, NULL), 0);
+		assert_int_equal(steps_end(fd, &s, &longest, NULL), 0);
+		size_t len = slurp(fd, text, sizeof text);
+		assert_int_equal((len + 4095) / 4096, blocks);
+		assert_int_equal(steps_parse(text, len, &back, NULL), 0);
+		assert_true(back.ended && back.record_len == n && back.record_off == s.record_off);
+		close(fd);
+	}
+}
+
 /* A log that ends anywhere: nothing, or exactly the steps whose lines are whole. */
 static void cut_at_every_byte(void **state)
 {
@@ -200,7 +228,7 @@ static void reasons(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(written_and_read), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(a_torn_line_is_cut_off),
+		cmocka_unit_test(written_and_read), cmocka_unit_test(the_end_has_its_room), cmocka_unit_test(cut_at_every_byte), cmocka_unit_test(a_torn_line_is_cut_off),
 		cmocka_unit_test(a_long_record), cmocka_unit_test(reasons),
 	};
 
