@@ -172,6 +172,7 @@ static void on_tick(void *arg)
 	idmap_each(&is->map, save_again, NULL);
 	idmap_each(&is->map, expire, is);
 	tombs_expire(is->tombs, clock_wall_ms());
+	tombs_make_room(is->tombs, clock_wall_ms());
 	is->ops->sweep(is->provider, is_known, is);
 	loop_timer_set(is->tick, TICK_MS);
 }
@@ -241,6 +242,7 @@ static int open_all(struct instances *is, const struct config *c, int state_fd, 
 	idmap_each(&is->map, take_up, NULL);
 	idmap_each(&is->map, expire, is);
 	tombs_expire(is->tombs, clock_wall_ms());
+	tombs_make_room(is->tombs, clock_wall_ms());
 	loop_timer_set(is->tick, FIRST_TICK_MS);
 	return 0;
 }

@@ -30,6 +30,7 @@ struct ending {
 	struct scopes *s;
 	char instance[ID_SIZE];
 	enum reason why;
+	bool unsaved;
 	struct loop_timer *again;
 	int64_t backoff_ms;
 };
@@ -47,15 +48,20 @@ struct scopes {
 
 /* --- files --- */
 
-static int write_down(const struct ending *e, err_t **err)
+/* What cannot be written is done all the same: it may be what makes room. A restart forgets it then, and whoever wants it asks until it is confirmed. */
+static void write_down(struct ending *e)
 {
 	cleanup_json json_t *o = json_object_new_object();
+	cleanup_err err_t *err = NULL;
+	bool was_unsaved = e->unsaved;
+	const char *text = NULL;
 	size_t n = 0;
-	const char *text;
 
-	if (!o || json_add_str(o, "instance", e->instance) < 0 || json_add_str(o, "reason", reason_name(e->why)) < 0 || !(text = json_text(o, &n)))
-		return err_set(err, ERR_NO_MEMORY, NULL, "scope %s", e->node.id);
-	return io_write_file(e->s->dir_fd, e->node.id, text, n, 0600, 0, err);
+	if (o && json_add_str(o, "instance", e->instance) == 0 && json_add_str(o, "reason", reason_name(e->why)) == 0)
+		text = json_text(o, &n);
+	e->unsaved = !text || io_write_file(e->s->dir_fd, e->node.id, text, n, 0600, 0, &err) < 0;
+	if (e->unsaved && !was_unsaved)
+		log_kv(LOG_ERROR, "scope_not_saved", "scope", e->node.id, "err", err ? err_message(err) : "out of memory", NULL);
 }
 
 static int read_back(struct ending *e, err_t **err)
@@ -171,7 +177,11 @@ static void ask(struct ending *e)
 
 static void on_again(void *arg)
 {
-	ask(arg);
+	struct ending *e = arg;
+
+	if (e->unsaved)
+		write_down(e);
+	ask(e);
 }
 
 /* --- opening --- */
@@ -181,6 +191,7 @@ static void on_tick(void *arg)
 	struct scopes *s = arg;
 
 	tombs_expire(s->tombs, clock_wall_ms());
+	tombs_make_room(s->tombs, clock_wall_ms());
 	loop_timer_set(s->tick, EXPIRE_MS);
 }
 
@@ -226,7 +237,7 @@ static int open_all(struct scopes *s, int state_fd, int64_t keep_ms, err_t **err
 	s->tick = loop_timer_new(s->loop, on_tick, s);
 	if (!s->tick)
 		return err_set(err, ERR_NO_MEMORY, NULL, "scopes");
-	loop_timer_set(s->tick, EXPIRE_MS);
+	on_tick(s);
 	return load_all(s, err);
 }
 
@@ -323,10 +334,8 @@ static int begin(struct scopes *s, const char *iid, const char *scope, enum reas
 	if (!e)
 		return -1;
 	e->why = why;
-	if (str_copy(e->instance, sizeof e->instance, iid) < 0 || write_down(e, err) < 0) {
-		ending_free(e);
-		return -1;
-	}
+	(void)str_copy(e->instance, sizeof e->instance, iid);
+	write_down(e);
 	FAULT_POINT(scope_ending_written);
 	idmap_add(&s->map, &e->node);
 	commands_scope_end(s->commands, iid, scope, why);

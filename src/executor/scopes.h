@@ -2,7 +2,10 @@
  *
  * From the first word on nothing of the scope can start any more, across restarts. Its open commands are killed with the reason given; then the
  * provider is asked to kill what is left, again and again until it confirms. <state>/ending/<scope> is a scope that is being ended, <state>/scopes/<second> has
- * those that are no more (tombs.h), for [executor] tombstone_ms. */
+ * those that are no more (tombs.h), for [executor] tombstone_ms.
+ *
+ * On a full disk a scope is ended all the same: what is being ended is in memory alone until it can be written, and would be forgotten by a restart; its caller
+ * has to ask until it is gone. That is always on disk before it is told. */
 #ifndef PADDOCK_EXECUTOR_SCOPES_H
 #define PADDOCK_EXECUTOR_SCOPES_H
 

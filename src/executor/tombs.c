@@ -20,6 +20,7 @@
 #define LINE_SIZE 51            /* 36 + 1 + 13 + 1 */
 #define FILE_NAME 24
 #define SOME 64                 /* lines read at once */
+#define AHEAD 65536             /* bytes that a file has before they are needed: for 1285 lines */
 
 struct tomb {
 	uint8_t id[16];
@@ -133,6 +134,7 @@ static struct part *part_new(struct tombs *t, int64_t start_s)
 	if (!p)
 		return NULL;
 	p->start_s = start_s;
+	p->youngest_ms = start_s * 1000;
 	while (at != &t->parts && list_entry(at, struct part, node)->start_s > start_s)
 		at = at->next;
 	list_add_tail(at, &p->node);
@@ -248,16 +250,24 @@ static struct part *part_for(struct tombs *t, int64_t now_ms)
 	return part_new(t, now_ms / 1000 / s * s);
 }
 
+static int open_part(struct tombs *t, const struct part *p, char name[FILE_NAME], struct stat *st, err_t **err)
+{
+	name_of(name, p);
+	cleanup_close int fd = openat(t->dirfd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || fstat(fd, st) < 0)
+		return err_sys(err, errno, "%s/%s", t->name, name);
+	return steal_fd(&fd);
+}
+
 /* Each line at its place: what a torn one left there is written over. */
 static int write_line(struct tombs *t, const struct part *p, const char *id, int64_t now_ms, err_t **err)
 {
 	char name[FILE_NAME], line[LINE_SIZE + 1];
 	struct stat st;
 
-	name_of(name, p);
-	cleanup_close int fd = openat(t->dirfd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(err, errno, "%s/%s", t->name, name);
+	cleanup_close int fd = open_part(t, p, name, &st, err);
+	if (fd < 0)
+		return -1;
 	if (str_fmt(line, sizeof line, "%s %013" PRId64 "\n", id, now_ms) < 0)
 		return err_set(err, ERR_INTERNAL, NULL, "%s/%s", t->name, name);
 	if (lseek(fd, st.st_size - st.st_size % LINE_SIZE, SEEK_SET) < 0 || io_write_full(fd, line, LINE_SIZE) < 0)
@@ -265,9 +275,22 @@ static int write_line(struct tombs *t, const struct part *p, const char *id, int
 	return 0;
 }
 
+/* Into a file that has room, whichever. */
+static struct part *write_elsewhere(struct tombs *t, const char *id, int64_t now_ms)
+{
+	list_for_each(n, &t->parts) {
+		struct part *p = list_entry(n, struct part, node);
+
+		if (reserve(p) == 0 && write_line(t, p, id, now_ms, NULL) == 0)
+			return p;
+	}
+	return NULL;
+}
+
 int tombs_add(struct tombs *t, const char *id, int64_t now_ms, err_t **err)
 {
 	struct tomb b = tomb_of(id);
+	cleanup_err err_t *e = NULL;
 	struct part *p;
 
 	if (tombs_has(t, id))
@@ -275,8 +298,8 @@ int tombs_add(struct tombs *t, const char *id, int64_t now_ms, err_t **err)
 	p = part_for(t, now_ms);
 	if (!p || reserve(p) < 0)
 		return err_set(err, ERR_NO_MEMORY, NULL, "%s", t->name);
-	if (write_line(t, p, id, now_ms, err) < 0)
-		return -1;
+	if (write_line(t, p, id, now_ms, &e) < 0 && (err_code(e) != ERR_NO_SPACE || !(p = write_elsewhere(t, id, now_ms))))
+		return err_move(err, steal_ptr(&e));
 	insert(t, p, &b, now_ms);
 	return 0;
 }
@@ -292,6 +315,19 @@ bool tombs_has(const struct tombs *t, const char *id)
 			return true;
 	}
 	return false;
+}
+
+void tombs_make_room(struct tombs *t, int64_t now_ms)
+{
+	struct part *p = list_empty(&t->parts) ? part_for(t, now_ms) : list_entry(t->parts.next, struct part, node);
+	char name[FILE_NAME];
+	struct stat st;
+
+	if (!p)
+		return;
+	cleanup_close int fd = open_part(t, p, name, &st, NULL);
+	if (fd >= 0)
+		(void)fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, st.st_size + AHEAD);
 }
 
 void tombs_expire(struct tombs *t, int64_t now_ms)

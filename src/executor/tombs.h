@@ -3,6 +3,8 @@
  *
  *   <state>/<name>/<second>   "<id> <wall ms>" for those of one part (a 24th) of keep_ms; removed as a whole when its youngest is old enough
  *
+ * On a full disk they go into whichever file has room: there is always some that was set aside (tombs_make_room).
+ *
  * Blocking file operations on our own disk. */
 #ifndef PADDOCK_EXECUTOR_TOMBS_H
 #define PADDOCK_EXECUTOR_TOMBS_H
@@ -21,6 +23,7 @@ void tombs_free(struct tombs *t);   /* NULL is fine */
 int tombs_add(struct tombs *t, const char *id, int64_t now_ms, err_t **err);
 bool tombs_has(const struct tombs *t, const char *id);
 void tombs_expire(struct tombs *t, int64_t now_ms);
+void tombs_make_room(struct tombs *t, int64_t now_ms);   /* for some thousand more lines, if it can be had now; at start and now and then */
 size_t tombs_count(const struct tombs *t);
 
 #endif

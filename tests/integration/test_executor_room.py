@@ -35,6 +35,13 @@ class SmallDisk(Executor):
         self.holder.kill()
         self.holder.wait()
 
+    def fill_inodes(self):
+        try:
+            for i in range(1 << 20):
+                os.mkdir(self.state_dir + "/filler-%d" % i)
+        except OSError:
+            pass
+
     def fill(self):
         with open(self.state_dir + "/filler", "wb", buffering=0) as f:
             try:
@@ -202,3 +209,28 @@ def test_output_that_finds_no_room_is_counted(own):
     assert (j["exit_code"], j["stdout_bytes"], j["stdout_truncated"]) == (3, 8000000, True)
     ack(x)
     assert x.state(j["id"])["exit_code"] == 3
+
+
+@pytest.mark.parametrize("size, fill", [("12m", SmallDisk.fill), ("12m,nr_inodes=400", SmallDisk.fill_inodes)])
+def test_on_a_full_disk_scopes_end(own, size, fill):
+    """What a Run leaves is killed, and that is confirmed for good: only so its user can have the sandbox removed, which makes room."""
+    x = own(SmallDisk, size, min_free_bytes="0")
+    iid, mark = str(uuid.uuid4()), str(40 + int(time.time() * 1000) % 100000 / 1e6)
+    scopes = [str(uuid.uuid4()) for _ in range(200)]   # more than a block of tombstones
+    assert x.run(iid, "setsid sleep %s >/dev/null 2>&1 & echo x" % mark, scope=scopes[0]).json["stdout"] == "x\n"
+    cids = [str(uuid.uuid4()) for _ in range(40)]
+    for i, cid in enumerate(cids):   # logs of any length
+        x.put(iid, "sleep " + mark, cid=cid, scope=scopes[i], record={"id": cid, "run_id": "r", "cwd": "/" * 103 * i})
+    until(lambda: all(x.state(c)["status"] == "running" for c in cids))
+    os.unlink(x.state_dir + "/reserve")   # somebody else was faster to take what it gives away
+    fill(x)
+    for sid in scopes:
+        a = x.call("DELETE", "/v1/instances/%s/scopes/%s?wait_ms=5000" % (iid, sid))
+        assert (a.status, a.json) == (200, {"state": "gone"})
+    assert subprocess.run(["pgrep", "-f", "^sleep %s$" % mark], check=False, capture_output=True).stdout == b""
+    assert {x.state(c)["reason"] for c in cids} == {"cancelled"}
+    x.kill(signal.SIGKILL)
+    x.start()
+    for sid in scopes:
+        assert x.put(iid, "true", scope=sid)[1].json["code"] in ("scope_gone", "no_space")
+    assert x.call("DELETE", "/v1/instances/%s?wait_ms=5000" % iid).json["state"] == "gone"

@@ -160,6 +160,27 @@ def test_killed_at_each_step(x, point):
     assert sid in [c[2] for c in x.other.asked("scope_end")]
 
 
+def test_ends_though_it_cannot_be_written_down(x):
+    iid, sid = x.make(), new()
+    cid = x.put(iid, "bg 30; sleep 30", scope=sid)[0]
+    running(x, cid)
+    in_the_way = x.root + "/state/ending/" + sid
+    os.mkdir(in_the_way)
+    x.other.script("scope_end refuse unavailable")
+    assert (end(x, iid, sid, "").status, end(x, iid, sid, "").json) == (202, {"state": "ending"})
+    until(lambda: x.state(cid)["reason"] == "cancelled")
+    said(x.put(iid, "true", scope=sid)[1], 410, "scope_gone")
+    os.rmdir(in_the_way)
+    until(lambda: os.path.isfile(in_the_way))   # what is asked again is written again
+    os.unlink(in_the_way)
+    x.kill()                                    # as if it had not been: who was not told that it is gone asks again
+    x.other.script()
+    x.start()
+    assert x.put(iid, "sleep 30", scope=sid)[1].status == 201
+    assert is_gone(end(x, iid, sid)) and not x.other.running(iid)
+    said(x.put(iid, "true", scope=sid)[1], 410, "scope_gone")
+
+
 def test_commands_have_their_scope_after_a_restart(x):
     iid, sid = x.make(), new()
     cid, other = x.put(iid, "sleep 30", scope=sid)[0], x.put(iid, "sleep 30")[0]

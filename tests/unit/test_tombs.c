@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -160,6 +161,55 @@ static void in_any_order_there_are_few_files(void **state)
 	tombs_free(t);
 }
 
+/* Room is set aside before it is needed, and the file does not go for being empty. */
+static void room_is_made(void **state)
+{
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
+	char name[40];
+	struct stat st;
+
+	(void)state;
+	snprintf(name, sizeof name, "tombs/%" PRId64, T0 / 1000);
+	for (int64_t ms = T0; ms < T0 + KEEP; ms += KEEP / 3) {
+		tombs_expire(t, ms);
+		tombs_make_room(t, ms);
+		assert_int_equal(fstatat(dir_fd, name, &st, 0), 0);
+		assert_true(st.st_size == 0 && (st.st_blocks == 0 || st.st_blocks * 512 >= 65536));   /* not every file system can */
+	}
+	tombs_expire(t, T0 + KEEP);
+	assert_int_equal(fstatat(dir_fd, name, &st, 0), -1);
+	tombs_free(t);
+}
+
+static void on_a_full_disk_it_goes_where_there_is_room(void **state)
+{
+	struct tombs *t = tombs_open(dir_fd, "tombs", KEEP, NULL);
+	char full[40], id[ID_SIZE];
+	int fd = -1;
+
+	(void)state;
+	id_of(id, 2);
+	add(t, 1, T0);
+	snprintf(full, sizeof full, "tombs/%" PRId64, T0 / 1000 + 200);
+	if (mknodat(dir_fd, full, S_IFCHR | 0600, makedev(1, 7)) < 0 || (fd = openat(dir_fd, full, O_WRONLY | O_CLOEXEC)) < 0) {
+		tombs_free(t);
+		skip();   /* a second /dev/full is root's to make */
+	}
+	close(fd);
+	assert_int_equal(tombs_add(t, id, T0 + 250000, NULL), 0);
+	assert_int_equal(unlinkat(dir_fd, full, 0), 0);
+	for (int round = 0; round < 2; round++) {
+		assert_true(has(t, 1) && has(t, 2));
+		tombs_free(t);
+		t = tombs_open(dir_fd, "tombs", KEEP, NULL);
+	}
+	tombs_expire(t, T0 + KEEP + 249999);
+	assert_true(has(t, 1) && has(t, 2));
+	tombs_expire(t, T0 + KEEP + 250000);
+	assert_int_equal(tombs_count(t), 0);
+	tombs_free(t);
+}
+
 static void there_must_be_a_directory(void **state)
 {
 	err_t *err = NULL;
@@ -178,7 +228,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(found_after_a_restart_and_forgotten_in_time), CASE(a_torn_line_is_written_over), CASE(a_clock_that_is_set_back),
-		CASE(in_any_order_there_are_few_files), CASE(there_must_be_a_directory),
+		CASE(in_any_order_there_are_few_files), CASE(there_must_be_a_directory), CASE(room_is_made),
+		CASE(on_a_full_disk_it_goes_where_there_is_room),
 	};
 
 	log_init("test", LOG_ERROR);
