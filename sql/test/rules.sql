@@ -52,6 +52,14 @@ SELECT is((SELECT (run_claim(NULL, 'w2', 1000, 'n', 'h', pg_temp.ann())).result)
 SELECT is(pg_temp.make(2, 'a', 'w'), 'created', 'another Run of the Thread');
 SELECT is((SELECT status FROM runs WHERE id = pg_temp.run(2)), 'pending', 'gets no lease');
 SELECT is(pg_temp.go(2, NULL), 'cleanup_pending', 'and no first command');
+SELECT is((SELECT ((run_create(pg_temp.run(50), 'a', 'container', '/home/user/workspace', NULL, NULL, 60000, 2, 'w', 60000, 'n50', 'h50', NULL, NULL, pg_temp.bob())).run).status), 'running',
+	'a Thread of the same name is another user''s own');
+SELECT is(pg_temp.make(51, 'free'), 'created', 'a Run that anybody could take');
+SELECT is((SELECT (run_claim(NULL, 'w3', 1000, 'n', 'h', pg_temp.bob())).result), 'nothing', 'but only for its user');
+SELECT is((SELECT ((run_claim('free', 'w3', 1000, 'n', 'h', pg_temp.ann())).run).id), pg_temp.run(51), 'who gets it');
+SELECT is((SELECT (run_cancel(pg_temp.run(51), pg_temp.bob())).result), 'not_found', 'nor does another end it');
+SELECT is((SELECT (run_finish(pg_temp.run(51), 'h', 'completed', NULL, NULL, pg_temp.bob())).result), 'not_found', 'with the token neither');
+SELECT is((SELECT (run_heartbeat(pg_temp.run(51), 'h', 1000, '00000000-0000-7000-8000-000000000002')).result), 'not_found', 'or renews it');
 SELECT is(pg_temp.make(3, 'b'), 'created', 'a Run of another Thread');
 SELECT is(pg_temp.go(3, NULL), 'created', 'is not concerned');
 SELECT is((SELECT cleanup_confirm(id, instance_id, scope_id, 0) FROM runs WHERE id = pg_temp.run(1)), false, 'not confirmed while a command has no end');
