@@ -127,14 +127,14 @@ static void check_image(const struct config *c, struct ctl_finding *f)
 	http_answer_free(&a);
 }
 
-/* The first component that is not well, with its hint. */
-static void read_health(const json_t *o, struct ctl_finding *f)
+/* The first component that is not well, with its hint; false then. */
+static bool read_health(const json_t *o, struct ctl_finding *f)
 {
 	const json_t *items = NULL;
 
 	if (json_get_arr(o, "components", true, &items, NULL) < 0) {
 		ctl_find(f, CTL_MISSING, "its health answer has no components");
-		return;
+		return true;
 	}
 	ctl_find(f, CTL_OK, "every component is ok");
 	for (size_t i = 0; i < json_object_array_length(items); i++) {
@@ -147,28 +147,40 @@ static void read_health(const json_t *o, struct ctl_finding *f)
 		json_get_bool(it, "ok", true, &ok, NULL);
 		if (!ok) {
 			ctl_find(f, CTL_MISSING, "%s: %s", name, hint);
-			return;
+			return false;
 		}
 	}
+	return true;
 }
 
-static void check_executor(const struct config *c, struct ctl_finding *f)
+/* False: a component is not well. */
+static bool look_at_executor(const struct config *c, struct ctl_finding *f)
 {
 	struct http_answer a = { 0 };
 	cleanup_err err_t *err = NULL;
+	bool well = true;
 	int status = ask(config_str(c, "executor.socket"), "/v1/health", &a, f);
 
 	if (status == 200) {
 		cleanup_json json_t *o = json_parse(buf_str(&a.body), a.body.len, ANSWER_MAX, 16, &err);
 
 		if (o)
-			read_health(o, f);
+			well = read_health(o, f);
 		else
 			ctl_find(f, CTL_MISSING, "its health answer is not JSON: %s", err_message(err));
 	} else if (status >= 0) {
 		ctl_find(f, CTL_MISSING, "the executor answered %d", status);
 	}
 	http_answer_free(&a);
+	return well;
+}
+
+static void check_executor(const struct config *c, struct ctl_finding *f)
+{
+	if (!look_at_executor(c, f)) {
+		usleep(CTL_LOOK_AGAIN_US);
+		look_at_executor(c, f);
+	}
 }
 
 static void check_front(const struct config *c, struct ctl_finding *f)

@@ -80,6 +80,20 @@ def test_what_takes_no_argument_refuses_one(absent, command):
     assert done.stderr.startswith("usage: paddockctl " + command), done.stderr
 
 
+@pytest.mark.parametrize("unwell, word", [(0, "ok"), (1, "ok"), (2, "MISSING")])
+def test_doctor_believes_no_look_of_long_ago(tmp_path, unwell, word):
+    """Right after a start the executor tells what it saw when somebody asked last."""
+    conf = tmp_path / "paddock.ini"
+    conf.write_text("[service]\ninstance = absent\n[executor]\nsocket = %s\n" % (tmp_path / "x.sock"), encoding="utf-8")
+    x = FakeExecutor(str(tmp_path / "x.sock"))
+    x.unwell = unwell
+    try:
+        done = subprocess.run([CTL, "--config", str(conf), "doctor"], capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        x.stop()
+    assert re.search(r"^(\w+) +executor ", done.stdout, re.M).group(1) == word, done.stdout
+
+
 def test_help_names_every_command(absent):
     assert re.findall(r"^  (\w+)", absent("--help").stdout, re.M) == list(COMMANDS)
 

@@ -44,7 +44,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path == "/healthz":
             return self._answer(200, {"status": "ok"})
         if path == "/v1/health":
-            return self._answer(200, {"status": "ok", "components": [{"name": "engine", "ok": True, "hint": None}]})
+            x.unwell -= 1   # as the real one: what it says was seen at the look before
+            ok = x.unwell < 0
+            return self._answer(200, {"status": "ok" if ok else "degraded", "components": [{"name": "engine", "ok": ok, "hint": "no answer"}]})
         if path == "/v1/instances":
             return self._answer(200, {"items": []})
         if path.startswith("/v1/instances/"):
@@ -104,6 +106,7 @@ class FakeExecutor:
         self.calls, self.commands, self.requests, self.tickets, self.stdin, self.stdin_bytes = [], {}, {}, [], {}, {}
         self.delay_s = 0
         self.full = False
+        self.unwell = 0    # health answers that are not well
         self.start()
 
     def start(self):
