@@ -141,6 +141,8 @@ SELECT is(pg_temp.stage(204, 'build', 5000), 'stage_timeout', 'an open command c
 SELECT is((SELECT count(*)::int FROM sandbox_commands WHERE id = pg_temp.run(204)), 0, 'and nothing was started');
 SELECT is(pg_temp.stage(205, 'test', 5000), 'created 5000', 'another stage has its own');
 SELECT is(pg_temp.stage(206, 'build', NULL), 'created 7', 'a time-out of the command goes before');
+UPDATE runs SET attempt = attempt + 1 WHERE id = pg_temp.run(20);
+SELECT is(pg_temp.stage(207, 'build', 5000), 'created 5000', 'the next attempt begins anew');
 
 -- which timer fired
 SELECT lives_ok($$SELECT commands_record(json_build_array(json_build_object('id', pg_temp.run(205), 'status', 'exited', 'reason', 'timeout', 'timeout', 'stage')),

@@ -80,6 +80,7 @@ UPDATE runs SET cleanup_tries = 1, cleanup_error = 'no' WHERE id = pg_temp.n(30)
 UPDATE runs SET cleanup_tries = 2, cleanup_error = 'no' WHERE id = pg_temp.n(30);
 SELECT is(pg_temp.clean(30), true, 'cleaned up');
 SELECT is(pg_temp.claim('c'), pg_temp.n(30), 'offered again');
+SELECT is((SELECT deadline_at - started_at FROM runs WHERE id = pg_temp.n(30)), interval '60 s', 'its time limit counts from the first attempt');
 UPDATE runs SET deadline_at = now() WHERE id = pg_temp.n(30);
 SELECT is((pg_temp.steer(30, 31)).result, 'run_ended', 'its time is over, swept or not');
 SELECT is((SELECT count(*)::int FROM runs_expire_deadlines(10)), 1, 'swept');

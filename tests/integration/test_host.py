@@ -326,6 +326,23 @@ def test_the_executor_dies_and_the_command_goes_on(own):
     assert x.run_record(iid) == before and x.instance(iid)["state"] == "ready"
 
 
+def test_a_stop_ends_nothing(own):
+    """R3.5: executor and launcher are stopped as they are at each stop of the service."""
+    x, iid = own(), new()
+    x.out(iid, "echo h > /home/user/h")
+    cid, _ = x.put(iid, "for i in $(seq 1 30); do echo line $i; sleep 0.1; done; cat /home/user/h")
+    wait_for("output comes", lambda: x.call("GET", "/v1/commands/" + cid).json["stdout_bytes"] > 0)
+    before = x.run_record(iid)
+    for process in (x.process, x.launcher):
+        process.terminate()
+        assert process.wait(20) == 0
+    assert alive(before["agent"]) and alive(before["keeper"])
+    x.start_launcher()
+    x.start()
+    assert x.call("GET", "/v1/commands/%s/result" % cid).json["stdout"] == "".join("line %d\n" % i for i in range(1, 31)) + "h\n"
+    assert x.run_record(iid) == before and x.instance(iid)["state"] == "ready"
+
+
 def test_the_launcher_dies_and_nothing_else(own):
     x, iid = own(), new()
     cid, _ = x.put(iid, "sleep 1; echo done")
