@@ -171,6 +171,36 @@ static void test_late_command(void **state)
 	free(scope);
 }
 
+/* An attempt comes to nothing: what it ran is ended, the sandbox stays, and the next attempt works in it under a scope of its own. */
+static void test_next_attempt(void **state)
+{
+	(void)state;
+	json_t *run = NULL;
+	err_t *e = NULL;
+	char *was = stand_sql(&st, "SELECT instance_id FROM user_sandboxes");
+	struct made a = make_run("next", true, 0);
+	struct command_started x = start(&a, a.token);
+	take_reports();
+	free(stand_sql(&st, "UPDATE runs SET lease_expires_at = now() WHERE thread_id = 'next'"));
+	settle();
+	assert_sql("SELECT status || ' ' || attempt FROM runs WHERE thread_id = 'next'", "pending 1");
+	assert_ok(commands_get(D, C, x.id, &run, err));
+	assert_string_equal(str_of(run, "reason"), "cancelled");
+	json_object_put(run);
+	assert_int_equal(runs_claim(D, C, &(struct run_claim){ .worker_id = "w2" }, "next", &run, a.token, &e), 1);
+	json_object_put(run);
+	x = start(&a, a.token);
+	end_command(x.id);
+	assert_sql("SELECT status || ' ' || attempt || ' ' || exit_code FROM sandbox_commands ORDER BY id DESC LIMIT 1", "exited 2 0");
+	assert_sql("SELECT count(DISTINCT scope_id) || ' ' || count(DISTINCT instance_id) FROM sandbox_commands WHERE run_id = (SELECT id FROM runs WHERE thread_id = 'next')", "2 1");
+	assert_sql("SELECT instance_id FROM user_sandboxes", was);
+	free(was);
+	assert_ok(runs_finish(D, C, a.id, &(struct run_finish){ .lease_token = a.token, .status = "completed" }, &run, err));
+	json_object_put(run);
+	settle();
+	assert_no_violation();
+}
+
 /* What is killed or signalled is named with the instance of its row, whoever asks (R2.5). */
 static void assert_hit(const char *what, const char *id)
 {
@@ -497,7 +527,7 @@ static void test_contradiction(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_aim), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_aim), cmocka_unit_test(test_next_attempt), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_caught_up), cmocka_unit_test(test_activity), cmocka_unit_test(test_another_error), cmocka_unit_test(test_provider_away),
 		cmocka_unit_test(test_quarantine), cmocka_unit_test(test_contradiction),
 	};
