@@ -55,7 +55,7 @@ noinst_PROGRAMS += tests/lib/paddock-executor-unshare
 tests_lib_paddock_executor_unshare_SOURCES = src/executor/main.c tests/lib/unshare_provider.c
 tests_lib_paddock_executor_unshare_LDADD = $(EXECUTOR_LDADD)
 EXTRA_DIST += tests/integration/test_executor.py tests/integration/test_executor_life.py tests/integration/test_executor_room.py \
-	tests/integration/test_executor_scopes.py tests/lib/executor.py
+	tests/integration/test_executor_scopes.py tests/integration/test_full_disk.py tests/lib/executor.py
 
 if HAVE_CMOCKA
 UNIT_EXECUTOR_TESTS = tests/unit/test_journal_index tests/unit/test_output tests/unit/test_steps tests/unit/test_event \
