@@ -92,6 +92,18 @@ BEGIN
 END
 $$;
 
+-- It is to be destroyed. Until the executor's last word on its time that is what our own clock makes of it, so that the user's sum never falls.
+CREATE OR REPLACE FUNCTION instance_retire(p_instance uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	i instances;
+BEGIN
+	UPDATE instances SET retired_at = clock_timestamp(), destroy_next_at = clock_timestamp() WHERE id = p_instance AND retired_at IS NULL RETURNING * INTO i;
+	IF FOUND AND EXISTS (SELECT 1 FROM sb_usage_log WHERE instance_id = p_instance AND ended_at IS NULL) THEN
+		PERFORM usage_count(i, i.usage_ms + (1000 * extract(epoch FROM clock_timestamp() - i.usage_at))::bigint, true);
+	END IF;
+END
+$$;
+
 -- The resources of the Run's attempt are released: its own instance is gone (p_instance), or nothing of its scope is left in its user's (p_scope).
 -- p_running_ms: how long an instance of its own ran, unless its last report has said more: the executor tells it no longer once that is acknowledged. true when the duty is cleared (or was already).
 CREATE OR REPLACE FUNCTION cleanup_confirm(p_run uuid, p_instance uuid, p_scope uuid, p_running_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$

@@ -113,7 +113,9 @@ SELECT pg_temp.later('70 s');
 
 -- rebuild
 SELECT is(pg_temp.rebuild(40, 0), 'too_many_instances ', 'no more than there may be');
+UPDATE instances SET usage_at = usage_at - interval '5 s';
 SELECT is(pg_temp.rebuild(40, 1), 'rebuilt ', 'at rest, in the place of the one that there is');
+SELECT ok((SELECT usage_ms BETWEEN 15000 AND 16000 FROM user_sandboxes), 'its time up to now counts, the executor''s count is still to come');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'generation + 1');
 SELECT is((SELECT sandbox_id || ':' || status || ':' || paused FROM sb_container), ':creating:false', 'the view, while it is replaced');
 SELECT is((SELECT previous_id FROM user_sandboxes), pg_temp.n(11), 'what was before is named');

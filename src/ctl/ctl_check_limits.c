@@ -145,7 +145,7 @@ static void check_guard(const struct config *c, struct ctl_finding *f)
 static void check_isolation(const struct config *c, struct ctl_finding *f)
 {
 	(void)c;
-	ctl_find(f, CTL_NOMINAL, "containers share this kernel: for single-tenant or trusted code (SECURITY.md says what an escape reaches)");
+	ctl_find(f, CTL_NOMINAL, "sandboxes share this kernel: for single-tenant or trusted code (SECURITY.md says what an escape reaches)");
 }
 
 const struct ctl_check ctl_checks_limits[] = {
