@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 import uuid
 
 import pytest
@@ -257,6 +258,32 @@ def test_a_look_writes_nothing_and_asks_nobody(host):
     assert int(host.db.sql(writes)) - int(first) < 50, "not one transaction with a write a look"
     assert [c for c in host.executor.calls if "instances" in c[1]] == calls
     forget(host, "lou")
+
+
+def test_a_look_costs_one_round_trip(host):
+    """Who asks and what he sees is one statement."""
+    token, looks = host.user("una"), 20
+    put(host, "una", "ready")
+    host.get(SANDBOX, token=token)
+    log = host.db.dir + "/server.log"
+    host.db.sql("ALTER ROLE paddock_api SET log_statement = 'all'")
+    try:
+        host.stop()
+        host.start()   # sessions of its own
+        for _ in range(looks):
+            host.get(SANDBOX, token=token)
+        time.sleep(0.2)
+        begin = os.path.getsize(log)
+        for _ in range(looks):
+            assert host.get(SANDBOX, token=token).json["status"] == "ready"
+        time.sleep(0.2)
+        with open(log, encoding="utf-8", errors="replace") as f:
+            f.seek(begin)
+            seen = [line for line in f if "LOG:  execute " in line or "LOG:  statement: " in line]
+    finally:
+        host.db.sql("ALTER ROLE paddock_api RESET log_statement")
+    assert len(seen) == looks, seen[:4]
+    forget(host, "una")
 
 
 def test_what_is_in_the_way_is_named(host):
