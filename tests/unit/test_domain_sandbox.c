@@ -1,6 +1,7 @@
 /* A user's own sandbox, by the rules: made once, woken, paused, cleaned up without being touched, lost out loud, replaced when asked for. */
 #include "domain_kit.h"
 
+#include "base/log.h"
 #include "db/db_sandbox.h"
 #include "domain/audit.h"
 #include "domain/sandbox.h"
@@ -374,6 +375,16 @@ static void test_lost(void **state)
 	assert_no_violation();
 }
 
+static int lines_with(FILE *f, const char *word)
+{
+	char line[LOG_LINE_MAX];
+	int n = 0;
+	rewind(f);
+	while (fgets(line, sizeof line, f))
+		n += strstr(line, word) != NULL;
+	return n;
+}
+
 /* The row says what is wanted; whoever comes next makes it so. */
 static void test_forgotten(void **state)
 {
@@ -396,8 +407,17 @@ static void test_forgotten(void **state)
 	struct made b = make_run("forgotten", false, 0);
 	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
 	long version = stand_count(&st, "SELECT lock_version FROM user_sandboxes");
+	char *iid = instance();
+	FILE *said = tmpfile();
+	assert_non_null(said);
+	log_set_fd(fileno(said));
 	stand_control(&st, "", "{\"busy\": 20}");
 	assert_fails(commands_start(D, C, b.id, &n, &s, err), "control_plane_unavailable");
+	assert_ok(sandbox_unstick(D, iid, err));   /* whoever comes next finds it renewed: nothing to ask, nothing to say */
+	log_set_fd(2);
+	assert_int_equal(lines_with(said, "event=sandbox_stale"), 1);
+	fclose(said);
+	free(iid);
 	assert_sql("SELECT state FROM user_sandboxes", "pausing");
 	assert_int_equal(stand_count(&st, "SELECT lock_version FROM user_sandboxes"), version + 1);
 	assert_int_equal(stand_count(&st, "SELECT count(*) FROM user_sandboxes WHERE op_at > now() - interval '1 minute'"), 1);   /* who comes first resets it */
