@@ -267,6 +267,12 @@ static int write_refusal(struct domain *d, const char *id, const err_t *why)
 	return 0;
 }
 
+/* The executor will not run anything in it any more: it has never heard of it, or has destroyed it. */
+static bool is_no_more(const struct start *s, const err_t *why)
+{
+	return s->row.provider && (err_code(why) == ERR_NOT_FOUND || (err_code(why) == ERR_GONE && str_eq(err_detail(why), "instance_gone")));
+}
+
 /* sent: one of this request's PUTs may have arrived. One of an earlier request with the same key may have in any case: of that command nothing is written. */
 static int put_failed(struct domain *d, const struct caller *c, const struct start *s, const struct db_result *r, bool sent, err_t *why, err_t **err)
 {
@@ -279,9 +285,9 @@ static int put_failed(struct domain *d, const struct caller *c, const struct sta
 	}
 	if (!replayed)
 		(void)write_refusal(d, id, why);
-	if (s->row.provider && err_code(why) == ERR_NOT_FOUND) {
+	if (is_no_more(s, why)) {
 		err_free(why);
-		(void)sandbox_take_missing(d, db_str(r, 0, START_INSTANCE), 0, NULL);
+		(void)sandbox_look(d, db_str(r, 0, START_INSTANCE), NULL);
 		return answer_check("sandbox_not_found", err);
 	}
 	if (err_code(why) != ERR_GONE)
@@ -372,7 +378,7 @@ static int tell(struct domain *d, const struct caller *c, const struct command_n
 		return no_memory(err);
 	executor_client_request_id(d->executor, c->request_id);
 	if (put(d, ret->id, s->body, again ? WITH_SANDBOX_MS : 0, since, &answer, &sent, &e) < 0) {
-		*ret_missing = again && err_code(e) == ERR_NOT_FOUND;
+		*ret_missing = again && is_no_more(s, e);
 		return *ret_missing ? err_move(err, e) : put_failed(d, c, s, r, sent, e, err);
 	}
 	if (again && is_missing(answer)) {

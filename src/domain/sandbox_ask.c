@@ -61,6 +61,18 @@ static int away(err_t *e, err_t **err)
 	return -1;
 }
 
+int sandbox_look(struct domain *d, const char *instance, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	err_t *e = NULL;
+	if (executor_client_instance_get(d->executor, instance, false, &i, &e) == 0)
+		return sandbox_take(d, i, 0, err);
+	if (err_code(e) != ERR_NOT_FOUND)
+		return away(e, err);
+	err_free(e);
+	return sandbox_take_missing(d, instance, 0, err);
+}
+
 int sandbox_tell_make(struct domain *d, const char *instance, const char *workspace, const char *previous, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
@@ -81,12 +93,8 @@ int sandbox_tell_pause(struct domain *d, const char *instance, int64_t wait_ms, 
 	FAULT_POINT(pause_after_call);
 	/* Busy, or never heard of: what it is then is the answer. */
 	if (rc < 0 && (err_code(e) == ERR_CONFLICT || err_code(e) == ERR_NOT_FOUND || err_code(e) == ERR_GONE)) {
-		err_free(steal_ptr(&e));
-		rc = executor_client_instance_get(d->executor, instance, false, &i, &e);
-		if (rc < 0 && err_code(e) == ERR_NOT_FOUND) {
-			err_free(e);
-			return sandbox_take_missing(d, instance, 0, err);
-		}
+		err_free(e);
+		return sandbox_look(d, instance, err);
 	}
 	return rc < 0 ? away(e, err) : sandbox_take(d, i, 0, err);
 }

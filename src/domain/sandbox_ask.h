@@ -10,6 +10,8 @@
 int sandbox_take(struct domain *d, const json_t *instance, int64_t version, err_t **err);
 /* The same for one of which the executor knows nothing although it was made. */
 int sandbox_take_missing(struct domain *d, const char *instance, int64_t version, err_t **err);
+/* Asks the executor how it is, and writes that down. */
+int sandbox_look(struct domain *d, const char *instance, err_t **err);
 
 /* A sandbox row of r, from column `at` on, is in an operation: makes it go on. ERR_UNAVAILABLE "control_plane_unavailable": nobody could be asked. */
 int sandbox_go_on(struct domain *d, const struct db_result *r, int row, int at, err_t **err);

@@ -362,6 +362,19 @@ static void test_lost(void **state)
 	assert_ok(commands_start(D, C, a.id, &n, &s, err));
 	end_command(s.id);
 	assert_sandbox("ready 4");
+	/* The executor has destroyed it, as after a restored backup: no more than one that vanished, for either caller. */
+	set_instance("gone");
+	n.with_sandbox = false;
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "sandbox_not_found");
+	assert_sandbox("error 4");
+	n.with_sandbox = true;
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	end_command(s.id);
+	assert_sandbox("ready 5");
+	set_instance("gone");
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	end_command(s.id);
+	assert_sandbox("ready 6");
 	finish_run(&a);
 	settle();
 	for (int i = 0; i < 20 && stand_count(&st, "SELECT count(*) FROM instances WHERE retired_at IS NOT NULL"); i++) {
