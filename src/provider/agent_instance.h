@@ -56,7 +56,8 @@ int agent_instance_scope_end(struct agent_instance *i, const char *scope, err_t 
 bool agent_instance_scope_over(const struct agent_instance *i, const char *scope);   /* it was asked to end */
 void agent_instance_scope_ended(struct agent_instance *i, const char *scope);        /* the agent's word */
 void agent_instance_scopes_ask(struct agent_instance *i);        /* the agent is there (again): it is asked for those that are not confirmed */
-void agent_instance_scopes_over(struct agent_instance *i, const err_t *why);   /* answers all that are not confirmed; why NULL: no process is left */
+/* Answers all that are not confirmed; why NULL: no process is left. Who is told must not ask for the end of another from within. */
+void agent_instance_scopes_over(struct agent_instance *i, const err_t *why);
 void agent_instance_scopes_free(struct agent_instance *i);
 
 #endif
