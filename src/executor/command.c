@@ -293,16 +293,16 @@ static void later(struct command *c, int what)
 	c->cs->saying_again = true;
 }
 
-static void kill_now(struct command *c)
+static int kill_now(struct command *c)
 {
 	const struct exec_ref x = ref_of(c);
 	cleanup_err err_t *e = NULL;
 
 	if (instances_exec_kill(c->cs->instances, c->st.instance, &x, &e) == 0)
-		return;
-	log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, "err", err_message(e), NULL);
+		return 0;
 	if (err_code(e) == ERR_UNAVAILABLE || err_code(e) == ERR_UNKNOWN)
 		later(c, UNSAID_KILL);
+	return -1;
 }
 
 void command_start(struct command *c)
@@ -413,7 +413,7 @@ static void say_again(struct command *c)
 	if (c->st.stdin_open)
 		push_stdin(c);
 	if (c->st.kill != REASON_NONE)
-		kill_now(c);
+		(void)kill_now(c);
 }
 
 void command_say_again(struct command *c)
@@ -427,7 +427,7 @@ void command_say_again(struct command *c)
 	if (unsaid == UNSAID_START && v->spec)
 		command_start(c);
 	else if (unsaid == UNSAID_KILL)
-		kill_now(c);
+		(void)kill_now(c);
 }
 
 void command_connected(struct command *c)
@@ -490,7 +490,8 @@ int command_kill(struct command *c, enum reason why, err_t **err)
 		finish_killed(c, false);
 		return 0;
 	}
-	kill_now(c);
+	if (kill_now(c) < 0)
+		log_kv(LOG_INFO, "command_kill_waits", "command", c->node.id, NULL);
 	return 0;
 }
 
