@@ -153,7 +153,8 @@ int http_easy_result(struct http_easy *e, CURLcode rc, struct http_answer *ret, 
 	buf_free(&e->body);
 	if (e->too_large)
 		return err_set(err, ERR_TOO_LARGE, NULL, "the answer is larger than %zu bytes", e->body.cap);
-	if (rc == CURLE_COULDNT_CONNECT || sent == 0)
+	/* Of all tries together: one that found nobody may come behind one whose connection broke. */
+	if (sent == 0)
 		return err_set(err, ERR_UNAVAILABLE, NULL, "no connection: %s", curl_easy_strerror(rc));
 	return err_set(err, ERR_UNKNOWN, NULL, "no complete answer: %s", curl_easy_strerror(rc));
 }

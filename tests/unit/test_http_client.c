@@ -76,6 +76,9 @@ static int serve_one(int fd)
 		return -1;
 	} else if (strstr(req, " /close ")) {
 		return -1;
+	} else if (strstr(req, " /die ")) {
+		unlink(path);
+		return -1;
 	}
 	return 0;   /* /silent: no answer at all */
 }
@@ -414,6 +417,25 @@ static int setup(void **state)
 	return server < 0;
 }
 
+/* The server dies with a request that came over a kept connection. libcurl tries another connection by itself, and finds nobody: still one was sent. */
+static void the_first_of_two_was_sent(void **state)
+{
+	struct http_client *c = http_client_new(path, NULL);
+	struct http_req r = req("PUT", "/die");
+	struct http_answer a;
+	enum err_code code;
+
+	(void)state;
+	(void)connections(c, "PUT");
+	r.body = "x";
+	r.body_len = 1;
+	assert_int_equal(get(c, &r, &a, &code), -1);
+	assert_int_equal(code, ERR_UNKNOWN);
+	assert_int_equal(get(c, &r, &a, &code), -1);
+	assert_int_equal(code, ERR_UNAVAILABLE);
+	http_client_free(c);
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -433,6 +455,7 @@ int main(void)
 #if FAILALLOC   /* the sanitizers bring an allocator of their own */
 		cmocka_unit_test(async_survives_a_want_of_memory),
 #endif
+		cmocka_unit_test(the_first_of_two_was_sent),   /* last: nobody can reach the server any more */
 	};
 
 	return cmocka_run_group_tests_name("http_client", tests, setup, teardown);
