@@ -7,6 +7,7 @@
 #include "db/db_usage.h"
 
 #define DAY_MS INT64_C(86400000)
+#define TIME_MAX_MS INT64_C(253402300799999)   /* the end of the year 9999: no later time can be written; by way of an offset it can be asked for */
 #define DEFAULT_DAYS 30
 #define DAYS_MAX 400
 #define ITEMS_MAX 1000
@@ -22,7 +23,7 @@ static const struct {
 
 static int parse(const char *name, const char *text, int64_t *ret, err_t **err)
 {
-	if (clock_parse(text, ret) < 0)
+	if (clock_parse(text, ret) < 0 || *ret > TIME_MAX_MS)
 		return err_set(err, ERR_REFUSED, "bad_time", "%s is neither a date (2026-01-31) nor a time (2026-01-31T12:00:00Z)", name);
 	return 0;
 }
