@@ -62,6 +62,14 @@ bool instances_persistent(const struct instances *is);   /* one instance a user,
 /* Creates iid unless it exists (then *ret is that one). replaces, when not NULL: that id is destroyed first, also when it was never seen. ERR_GONE
  * (detail "instance_gone") for a tombstone, ERR_LIMIT ("too_many_instances"), ERR_CONFLICT ("other_workspace"): what shall be replaced is another's. */
 int instances_ensure(struct instances *is, const char *iid, const char *workspace, const char *replaces, struct instance **ret, err_t **err);
+/* One that its caller knows to have been made, ran for so long by his count, and was ready or paused then: our books may be younger. In them already:
+ * nothing changes. Else it is written down and taken up as after a restart, never made: the provider says what it is, or that it is no more (LOST). It is
+ * not refused for [executor] max_instances. ERR_CONFLICT "take_up_unsupported": not with PROVIDER_PERSISTENT. */
+struct instance_past {
+	bool paused;
+	int64_t running_ms;
+};
+int instances_take_back(struct instances *is, const char *iid, const char *workspace, const struct instance_past *p, struct instance **ret, err_t **err);
 /* NULL when never seen. Of a tombstone of which only the id is left a picture, until the next call. */
 struct instance *instances_find(struct instances *is, const char *iid);
 /* Asks for destruction, which is retried inside until the provider has confirmed it. An id never seen is no exception: the books may be younger than
@@ -83,7 +91,8 @@ int instances_keep(struct instances *is, struct instance *i, int64_t ms, err_t *
 /* The provider is asked anew what became of it; what it says shows later. */
 void instances_lookup(struct instances *is, struct instance *i);
 int instances_list(struct instances *is, err_t **err);   /* answered by listed() */
-int instances_scope_end(struct instances *is, const char *iid, const char *scope, err_t **err);   /* answered by scope_ended() */
+/* Answered by scope_ended(). ERR_CONFLICT "instance_not_ready": not while the provider does not manage it; what it said then would say nothing. */
+int instances_scope_end(struct instances *is, const char *iid, const char *scope, err_t **err);
 
 const char *instance_id(const struct instance *i);
 enum instance_state instance_state(const struct instance *i);

@@ -148,6 +148,10 @@ int instances_list(struct instances *is, err_t **err)
 
 int instances_scope_end(struct instances *is, const char *iid, const char *scope, err_t **err)
 {
+	const struct instance *i = instances_find(is, iid);
+
+	if (!i || !i->handed)
+		return err_set(err, ERR_CONFLICT, "instance_not_ready", "the instance is not taken up");
 	return is->ops->scope_end(is->provider, iid, scope, err);
 }
 

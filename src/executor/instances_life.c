@@ -446,6 +446,38 @@ int instances_ensure(struct instances *is, const char *iid, const char *workspac
 	return 0;
 }
 
+static int take_back(struct instances *is, const char *iid, const char *workspace, const struct instance_past *p, struct instance **ret, err_t **err)
+{
+	struct instance_record r = { .state = p->paused ? INSTANCE_IS_PAUSED : INSTANCE_IS_READY, .version = 1, .was_ready = true };
+	struct instance *i;
+
+	r.created_ms = clock_wall_ms();   /* here */
+	r.since_ms = clock_boot_ms();
+	r.meter.running_ms = p->running_ms;
+	if (str_copy(r.id, sizeof(r.id), iid) < 0 || str_copy(r.workspace, sizeof(r.workspace), workspace) < 0)
+		return err_set(err, ERR_INVALID, "bad_workspace", "workspace or id is too long");
+	if (instances_store_add(is->dir_fd, &r, err) < 0 || !(i = instances_add(is, &r, err)))
+		return -1;
+	FAULT_POINT_AT(instances_store_written(r.state));
+	log_kv(LOG_WARN, "instance_taken_back", "instance", iid, "workspace", workspace, "state", instances_store_state_name(r.state), NULL);
+	*ret = i;
+	is->events->changed(is->arg, i);
+	instances_adopt(i);
+	return 0;
+}
+
+int instances_take_back(struct instances *is, const char *iid, const char *workspace, const struct instance_past *p, struct instance **ret, err_t **err)
+{
+	if (!id_valid(iid))
+		return err_set(err, ERR_INVALID, "bad_id", "an instance id is a UUID");
+	if (!workspace_name_valid(workspace))
+		return err_set(err, ERR_INVALID, "bad_workspace", "a workspace name is [a-z0-9][a-z0-9._-]{0,63}");
+	if (!instances_persistent(is))
+		return err_set(err, ERR_CONFLICT, "take_up_unsupported", "instances of provider %s do not outlive their Runs", is->ops->name);
+	*ret = instances_find(is, iid);
+	return *ret ? 0 : take_back(is, iid, workspace, p, ret, err);
+}
+
 int instances_destroy(struct instances *is, const char *iid, struct instance **ret, err_t **err)
 {
 	struct instance *i;

@@ -3,9 +3,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "executor/executor.h"
 #include "executor/res.h"
 #include "executor/res_instances.h"
+
+#define RUNNING_MAX_MS (INT64_MAX / 8)
 
 const char *res_instance_id(struct request *r)
 {
@@ -38,10 +41,28 @@ void res_instance_answer(struct executor *x, struct request *r, int status, cons
 	http_answer_json(r, status, instance_json(i, commands_open(x->commands, instance_id(i))));
 }
 
+/* It is to be made; or was made, and the books are younger. */
+static int put_instance(struct executor *x, const char *iid, const json_t *body, struct instance **ret, err_t **err)
+{
+	static const char *const made[] = { "workspace", "was", "running_ms", NULL }, *const to_make[] = { "workspace", "replaces", NULL };
+	const char *workspace = "", *replaces = NULL, *was = NULL;
+	struct instance_past p = { 0 };
+
+	if (json_only_keys(body, json_has(body, "was") ? made : to_make, err) < 0 || json_get_str(body, "workspace", true, &workspace, err) < 0 ||
+	    json_get_str(body, "replaces", false, &replaces, err) < 0 || json_get_str(body, "was", false, &was, err) < 0 ||
+	    json_get_i64(body, "running_ms", false, 0, RUNNING_MAX_MS, &p.running_ms, err) < 0)
+		return -1;
+	if (!was)
+		return instances_ensure(x->instances, iid, workspace, replaces, ret, err);
+	p.paused = str_eq(was, "paused");
+	if (!p.paused && !str_eq(was, "ready"))
+		return err_set(err, ERR_INVALID, "bad_field", "was: ready or paused");
+	return instances_take_back(x->instances, iid, workspace, &p, ret, err);
+}
+
 void res_instance_put(struct executor *x, struct request *r)
 {
-	static const char *const keys[] = { "workspace", "replaces", NULL };
-	const char *iid = res_instance_id(r), *workspace = "", *replaces = NULL;
+	const char *iid = res_instance_id(r);
 	cleanup_json json_t *body = iid ? request_json(r) : NULL;
 	cleanup_err err_t *e = NULL;
 	struct instance *i = NULL;
@@ -50,8 +71,7 @@ void res_instance_put(struct executor *x, struct request *r)
 	if (!body)
 		return;
 	known = instances_find(x->instances, iid) != NULL;
-	if (json_only_keys(body, keys, &e) < 0 || json_get_str(body, "workspace", true, &workspace, &e) < 0 ||
-	    json_get_str(body, "replaces", false, &replaces, &e) < 0 || instances_ensure(x->instances, iid, workspace, replaces, &i, &e) < 0)
+	if (put_instance(x, iid, body, &i, &e) < 0)
 		http_answer_err(r, e);
 	else
 		res_instance_answer(x, r, known ? 200 : 202, i);

@@ -141,8 +141,6 @@ static void settle(struct ending *e)
 /* An instance in which nothing of any scope can be, whatever the provider says. */
 static bool is_empty(const struct instance *i)
 {
-	if (!i)
-		return true;
 	switch (instance_state(i)) {
 	case INSTANCE_CREATING:
 	case INSTANCE_IS_FAILED:
@@ -162,9 +160,12 @@ static bool is_empty(const struct instance *i)
 static void ask(struct ending *e)
 {
 	struct scopes *s = e->s;
+	const struct instance *i = instances_find(s->instances, e->instance);
 	cleanup_err err_t *err = NULL;
 
-	if (is_empty(instances_find(s->instances, e->instance))) {
+	if (!i) {
+		again(e);   /* our books may be younger than the instance, and what runs there */
+	} else if (is_empty(i)) {
 		settle(e);
 	} else if (instances_scope_end(s->instances, e->instance, e->node.id, &err) < 0) {
 		log_kv(LOG_DEBUG, "scope_end_failed", "scope", e->node.id, "err", err_message(err), NULL);
@@ -346,12 +347,16 @@ static int begin(struct scopes *s, const char *iid, const char *scope, enum reas
 int scopes_end(struct scopes *s, const char *iid, const char *scope, enum reason why, bool *ret_gone, err_t **err)
 {
 	const struct ending *e = (const struct ending *)idmap_find(&s->map, scope);
+	bool over;
 
 	if (!id_valid(iid) || !id_valid(scope))
 		return err_set(err, ERR_INVALID, "bad_id", "instance and scope are UUIDs");
 	if (e && !str_eq(e->instance, iid))
 		return err_set(err, ERR_CONFLICT, "other_instance", "the scope is being ended in instance %s", e->instance);
-	if (!e && (!tombs_has(s->tombs, scope) || commands_open_in(s->commands, iid, scope) > 0) && begin(s, iid, scope, why, err) < 0)
+	over = !e && tombs_has(s->tombs, scope) && commands_open_in(s->commands, iid, scope) == 0;
+	if (!over && !instances_find(s->instances, iid))
+		return err_set(err, ERR_NOT_FOUND, "instance_not_found", "the instance was never seen");
+	if (!e && !over && begin(s, iid, scope, why, err) < 0)
 		return -1;
 	*ret_gone = !idmap_find(&s->map, scope);
 	return 0;

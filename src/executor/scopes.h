@@ -28,7 +28,8 @@ void scopes_attach(struct scopes *s, struct instances *is, struct commands *cs);
 
 bool scopes_over(const struct scopes *s, const char *scope);      /* ended, or being ended: starts nothing */
 bool scopes_any_in(const struct scopes *s, const char *iid);      /* one is being ended there */
-/* Ends it; *ret_gone: nothing is left of it. ERR_CONFLICT other_instance: it is being ended in another one. */
+/* Ends it; *ret_gone: nothing is left of it. ERR_CONFLICT other_instance: it is being ended in another one. ERR_NOT_FOUND instance_not_found: it was never
+ * seen, so that nobody here knows whether anything of the scope is left, and it is not known to be gone. */
 int scopes_end(struct scopes *s, const char *iid, const char *scope, enum reason why, bool *ret_gone, err_t **err);
 struct list *scopes_watches(struct scopes *s);                    /* told when one is gone */
 

@@ -509,6 +509,61 @@ def test_killed_while_it_is_replaced_and_the_books_were_lost(x, point):
     alone(x, "w", new)
 
 
+def test_taken_back_when_the_books_were_lost(x):
+    ready, paused, never = x.make(), x.make(workspace="v"), str(uuid.uuid4())
+    pause(x, paused)
+    cid = x.put(ready, "sleep 30")[0]
+    until(lambda: x.state(cid)["status"] == "running")
+    ran = x.instance(ready)["running_ms"]
+    x.loses_its_books()
+
+    def put(iid, **fields):
+        return x.call("PUT", "/v1/instances/" + iid, dict({"workspace": "w"}, **fields))
+    for bad in ({"was": "lost"}, {"was": "ready", "replaces": never}, {"running_ms": 1}, {"was": "ready", "running_ms": -1}, {"was": 1}):
+        assert put(ready, **bad).status == 400, bad
+    a = put(ready, was="ready", running_ms=ran + 60000)
+    assert (a.status, a.json["state"]) == (202, "ready") and a.json["running_ms"] == ran + 60000
+    assert put(paused, workspace="v", was="paused", running_ms=0).json["state"] == "paused"
+    put(never, workspace="u", was="ready", running_ms=7)
+    assert put(ready, was="paused", running_ms=0).status == 200 and x.instance(ready)["state"] == "ready"
+    j = x.comes(never, "lost")
+    assert j["running_ms"] == 7
+    until(lambda: not x.other.running(ready))          # what nobody has on record does not run on
+    assert x.run(ready, "echo o").json["stdout"] == "o\n" and x.run(paused, "echo p").json["stdout"] == "p\n"
+    assert x.instance(ready)["running_ms"] > ran + 60000
+    assert len(x.other.living()) == 2 and not x.other.violations and len(x.other.asked("create")) == 2
+
+
+@pytest.mark.parametrize("point", ["instance_ready_written", "instance_paused_written"])
+def test_killed_while_it_is_taken_back(x, point):
+    iid, was = x.make(), "paused" if "paused" in point else "ready"
+    if was == "paused":
+        pause(x, iid)
+    x.loses_its_books()
+    x.dies_at(point, lambda: x.call("PUT", "/v1/instances/" + iid, {"workspace": "w", "was": was, "running_ms": 9000}))
+    assert x.instance(iid)["state"] == was and x.instance(iid)["running_ms"] >= 9000
+    assert x.run(iid, "echo o").json["stdout"] == "o\n" and len(x.other.asked("create")) == 1
+
+
+def test_an_unreadable_record(x):
+    iid = x.make()
+    x.kill()
+    with open(x.root + "/state/instances/%s/state" % iid, "w", encoding="utf-8") as f:
+        f.write("{")
+    x.start()
+    assert x.call("GET", "/v1/instances/" + iid).status == 404
+    assert x.call("PUT", "/v1/instances/" + iid, {"workspace": "w", "was": "ready", "running_ms": 0}).status == 202
+    assert x.run(iid, "echo o").json["stdout"] == "o\n"
+    x.kill()
+    x.start()
+    assert x.run(iid, "echo o").json["stdout"] == "o\n" and [i.id for i in x.other.living()] == [iid]
+
+
+def test_one_of_a_run_is_not_taken_back(own):
+    x = own(per_run=True)
+    said(x.call("PUT", "/v1/instances/" + str(uuid.uuid4()), {"workspace": "w", "was": "ready", "running_ms": 0}), 409, "take_up_unsupported")
+
+
 def test_one_of_a_run_when_the_books_were_lost(own):
     x = own(per_run=True)
     iid = x.make()

@@ -2,6 +2,7 @@
 Over the scripted provider, whose log is the truth, and over the real agent."""
 
 import os
+import shutil
 import time
 import uuid
 
@@ -80,17 +81,66 @@ def test_ends_as_a_whole(x):
 
 
 def test_never_seen(x):
+    """Nobody here can say what is left in it."""
     iid, sid = new(), new()
-    assert is_gone(end(x, iid, sid, ""))
-    said(x.put(iid, "true", scope=sid)[1], 410, "scope_gone")
+    said(end(x, iid, sid, ""), 404, "instance_not_found")
     assert x.call("GET", "/v1/instances/" + iid).status == 404
-    x.kill()
-    x.start()
-    said(x.put(iid, "true", scope=sid)[1], 410, "scope_gone")
     for bad in ("x", "..%2f..", new().upper()):
         assert end(x, iid, bad).status == end(x, bad, sid).status == 404
     assert end(x, iid, sid, "?reason=exited").status == end(x, iid, sid, "?wait_ms=30001").status == 400
     assert x.put(iid, "true", scope="x")[1].status == x.put(iid, "true", scope=7)[1].status == 400
+
+
+def take_back(x, iid, was="ready", running_ms=0):
+    return x.call("PUT", "/v1/instances/" + iid, {"workspace": "w", "was": was, "running_ms": running_ms})
+
+
+def test_the_books_were_lost(x):
+    """Nothing is gone before the instance is known again and its provider has confirmed it."""
+    iid, sid, other = x.make(), new(), new()
+    for scope in (sid, other):
+        running(x, x.put(iid, "bg 30; sleep 30", scope=scope)[0])
+    x.loses_its_books()
+    said(end(x, iid, sid), 404, "instance_not_found")
+    assert x.other.running(iid)
+    x.other.script("adopt reject unavailable times 3")
+    a = take_back(x, iid)
+    assert (a.status, a.json["state"]) == (202, "ready"), a.body
+    assert end(x, iid, sid, "").json == {"state": "ending"}   # it is not taken up yet
+    assert x.other.running(iid)
+    assert is_gone(end(x, iid, sid)) and is_gone(end(x, iid, other))
+    assert not x.other.running(iid)
+    said(x.put(iid, "true", scope=sid)[1], 410, "scope_gone")
+    assert x.run(iid, "echo o").json["stdout"] == "o\n" and x.other.living() and not x.other.violations
+
+
+def test_the_books_were_lost_but_for_what_is_ending(x):
+    iid, sid = x.make(), new()
+    running(x, x.put(iid, "bg 30; sleep 30", scope=sid)[0])
+    x.other.script("scope_end refuse unavailable")
+    assert end(x, iid, sid, "").status == 202
+    x.kill()
+    shutil.rmtree(x.root + "/state/instances")
+    x.other.script()
+    asked = len(x.other.asked("scope_end"))
+    x.start()
+    time.sleep(0.5)
+    said(end(x, iid, sid), 404, "instance_not_found")
+    assert os.path.exists(x.root + "/state/ending/" + sid) and len(x.other.asked("scope_end")) == asked
+    assert take_back(x, iid).status == 202
+    until(lambda: len(x.other.asked("scope_end")) > asked)   # nobody asked again
+    assert is_gone(end(x, iid, sid)) and not x.other.running(iid)
+
+
+def test_the_books_were_lost_and_it_is_destroyed(x):
+    """Its scopes are gone when it is, and not before."""
+    iid, sid = x.make(), new()
+    running(x, x.put(iid, "bg 30; sleep 30", scope=sid)[0])
+    x.loses_its_books()
+    x.other.script("destroy refuse unavailable times 1")
+    assert x.call("DELETE", "/v1/instances/" + iid).status == 202
+    assert end(x, iid, sid, "").json == {"state": "ending"} and x.other.running(iid)
+    assert is_gone(end(x, iid, sid)) and not x.other.living()
 
 
 @pytest.mark.parametrize("rule", ["scope_end refuse unavailable times 3", "scope_end lost 100 times 2", "scope_end reject unavailable times 2", "scope_end twice",

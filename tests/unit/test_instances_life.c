@@ -120,6 +120,106 @@ static void one_never_seen_is_no_ones_in_a_run(void **state)
 	CALLS("destroy a, create b");
 }
 
+/* --- the books are younger than the instance --- */
+
+static struct instance *take_back(const char *id, bool paused, int64_t running_ms)
+{
+	struct instance_past p = { paused, running_ms };
+	struct instance *i = NULL;
+
+	assert_int_equal(instances_take_back(is, id, "w", &p, &i, NULL), 0);
+	return i;
+}
+
+static void taken_back(void **state)
+{
+	(void)state;
+	take_back(A, false, 5000);
+	CALLS("adopt-ready a");
+	TOLD("ready a");
+	assert_int_equal(kit_number(A, "running_ms"), 5000);
+	take_back(A, true, 1);             /* asked again: nothing changes */
+	CALLS("");
+	STATE(A, "ready");
+	kit_say(A, INSTANCE_READY);
+	TOLD("connected a");
+	kit_run_for(20);
+	assert_in_range(kit_number(A, "running_ms"), 5010, 5500);
+	kit_restart();
+	CALLS("adopt-ready a");
+	assert_in_range(kit_number(A, "running_ms"), 5010, 5500);
+	take_back(B, true, 0);
+	CALLS("adopt-paused b");
+	kit_say(B, INSTANCE_PAUSED);
+	STATE(B, "paused");
+	assert_int_equal(instances_wake(is, kit_find(B), NULL), 0);
+	CALLS("wake b");
+}
+
+/* It is never made, and it does not take the room of what exists. */
+static void taken_back_and_no_more(void **state)
+{
+	(void)state;
+	take_back(A, false, 70);
+	kit_say(A, INSTANCE_EXITED);
+	STATE(A, "lost");
+	assert_int_equal(kit_number(A, "running_ms"), 70);
+	kit_fake.fails = ERR_NOT_FOUND;
+	take_back(B, false, 0);
+	STATE(B, "lost");
+	take_back(C, true, 0);
+	take_back(D, true, 0);
+	CALLS("adopt-ready a, adopt-ready b, adopt-paused c, adopt-paused d");
+	kit_fake.fails = 0;
+	assert_int_equal(instances_destroy(is, D, &(struct instance *){ NULL }, NULL), 0);
+	take_back(D, true, 0);
+	STATE(D, "destroying");
+	kit_say(D, INSTANCE_GONE);
+	take_back(D, true, 0);
+	STATE(D, "gone");
+}
+
+static void taken_back_when_the_provider_is_away(void **state)
+{
+	(void)state;
+	kit_fake.fails = ERR_UNAVAILABLE;
+	take_back(A, false, 0);
+	STATE(A, "ready");
+	kit_run_for(1500);                 /* for longer than a creation may take */
+	STATE(A, "ready");
+	kit_fake.fails = 0;
+	kit_run_for(2100);
+	kit_say(A, INSTANCE_READY);
+	STATE(A, "ready");
+	assert_non_null(strstr(told, "connected a"));
+}
+
+static void what_is_not_taken_back(void **state)
+{
+	struct instance_past p = { 0 };
+	struct instance *i;
+
+	(void)state;
+	REFUSED(instances_take_back(is, "nonsense", "w", &p, &i, &err), ERR_INVALID, "bad_id");
+	REFUSED(instances_take_back(is, A, "..", &p, &i, &err), ERR_INVALID, "bad_workspace");
+	caps = 0;
+	kit_restart();
+	REFUSED(instances_take_back(is, A, "w", &p, &i, &err), ERR_CONFLICT, "take_up_unsupported");
+	assert_null(instances_find(is, A));
+}
+
+/* A provider that does not manage it would say of any scope that nothing is left. */
+static void scopes_of_what_is_not_taken_up(void **state)
+{
+	(void)state;
+	REFUSED(instances_scope_end(is, A, B, &err), ERR_CONFLICT, "instance_not_ready");
+	kit_fake.fails = ERR_UNAVAILABLE;
+	take_back(A, false, 0);
+	REFUSED(instances_scope_end(is, A, B, &err), ERR_CONFLICT, "instance_not_ready");
+	assert_int_equal(instances_destroy(is, C, &(struct instance *){ NULL }, NULL), 0);
+	REFUSED(instances_scope_end(is, C, B, &err), ERR_CONFLICT, "instance_not_ready");
+}
+
 /* What an addition that came to nothing has left makes nothing, and unmakes nothing. */
 static void what_was_not_written_whole_was_not_written(void **state)
 {
@@ -406,7 +506,8 @@ int main(void)
 		CASE(replaced), CASE(what_may_be_replaced), CASE(a_replacement_needs_no_place), CASE(waiting_outlives_us),
 		CASE(freed_while_we_were_away), CASE(stuck), CASE(two_that_wait), CASE(one_that_waits_is_destroyed),
 		CASE(other_workspaces_and_other_kinds_do_not_wait), CASE(forgotten), CASE(one_never_seen_is_in_the_way),
-		CASE(one_never_seen_gets_its_workspace), CASE(one_never_seen_and_a_provider_that_is_away), CASE(one_never_seen_is_no_ones_in_a_run),
+		CASE(one_never_seen_gets_its_workspace), CASE(one_never_seen_and_a_provider_that_is_away), CASE(one_never_seen_is_no_ones_in_a_run), CASE(taken_back), CASE(taken_back_and_no_more), CASE(taken_back_when_the_provider_is_away),
+		CASE(what_is_not_taken_back), CASE(scopes_of_what_is_not_taken_up),
 		CASE(what_was_not_written_whole_was_not_written), CASE(a_create_of_which_nothing_is_known), CASE(in_doubt), CASE(no_doubt_for_one_of_a_run),
 		CASE(a_create_without_an_answer), CASE(a_destroy_without_an_answer),
 		CASE(a_create_after_a_wait_that_fails),
