@@ -223,6 +223,12 @@ static const struct db_stmt stranger = {
 	"ON CONFLICT DO NOTHING RETURNING id, user_id) SELECT audit_add(own_origin(put.user_id), 'sandbox.quarantine', put.id::text, 'no row knows it') FROM put",
 	true,
 };
+static const struct db_stmt in_ledger = {
+	"instance_in_ledger",
+	"SELECT i.workspace, coalesce(i.provider, s.provider), i.usage_ms, s.state, s.previous_id "
+	"FROM instances i LEFT JOIN user_sandboxes s ON s.instance_id = i.id AND i.retired_at IS NULL WHERE i.id = $1::uuid AND i.run_id IS NULL",
+	false,
+};
 static const struct db_stmt quarantined = { "instance_quarantined", "SELECT id FROM instances WHERE id = $1::uuid AND quarantined_at IS NOT NULL", false };
 
 int db_instances_retired(struct db *d, const char *provider, int64_t limit, int64_t hold_ms, struct db_result **ret, err_t **err)
@@ -248,6 +254,11 @@ int db_instance_stranger(struct db *d, const char *instance, const char *workspa
 	db_add_str(&p, workspace);
 	db_add_str(&p, provider);
 	return db_query(d, &stranger, &p, NULL, err);
+}
+
+int db_instance_in_ledger(struct db *d, const char *instance, struct db_result **ret, err_t **err)
+{
+	return by_text(d, &in_ledger, instance, ret, err);
 }
 
 int db_instance_quarantined(struct db *d, const char *instance, struct db_result **ret, err_t **err)

@@ -55,6 +55,10 @@ int db_instances_retired(struct db *d, const char *provider, int64_t limit, int6
 int db_instance_later(struct db *d, const char *instance, const char *why, bool stuck, int64_t min_ms, int64_t max_ms, err_t **err);
 /* An instance of a user that no row knows (a database from a backup): put into quarantine, destroyed by nobody but an operator. */
 int db_instance_stranger(struct db *d, const char *instance, const char *workspace, const char *provider, err_t **err);
+/* A user's instance as the ledger has it; no row when it has none of that id. IN_LEDGER_STATE and IN_LEDGER_PREVIOUS of its sandbox, NULL of one that is
+ * retired, IN_LEDGER_USAGE: how far its running time is accounted for. */
+enum in_ledger_col { IN_LEDGER_WORKSPACE, IN_LEDGER_PROVIDER, IN_LEDGER_USAGE, IN_LEDGER_STATE, IN_LEDGER_PREVIOUS };
+int db_instance_in_ledger(struct db *d, const char *instance, struct db_result **ret, err_t **err);
 /* One row when the instance is in quarantine. */
 int db_instance_quarantined(struct db *d, const char *instance, struct db_result **ret, err_t **err);
 

@@ -7,6 +7,7 @@
 #include "db/db_sweeps.h"
 #include "domain/command_end.h"
 #include "domain/executor_client.h"
+#include "domain/sandbox_ask.h"
 
 /* A sweep's duties are out of other janitors' sight for so long. */
 #define HOLD_MS 10000
@@ -19,16 +20,29 @@ struct held {
 	int64_t running_ms;             /* of an instance of its own that is gone */
 };
 
+/* An executor that does not know the user's instance cannot say what is left in it. Only what the ledger has no more is known to be gone; one to be
+ * destroyed has a duty of its own, and any other the executor is told of. */
+static int unknown_there(struct domain *d, const struct held *h, err_t **err)
+{
+	int rc = sandbox_take_missing(d, h->instance, err);
+	return rc < 0 ? -1 : rc == 0;
+}
+
 /* 1: the executor says that nothing of it is left. 0: it is at it. */
 static int give_back(struct domain *d, struct held *h, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	const char *state = "";
+	err_t *e = NULL;
 	FAULT_POINT(cleanup_before_call);
-	int rc = h->shared ? executor_client_scope_delete(d->executor, h->instance, h->scope, h->ceiling ? "timeout" : "cancelled", &i, err) :
-		executor_client_instance_delete(d->executor, h->instance, 0, &i, err);
+	int rc = h->shared ? executor_client_scope_delete(d->executor, h->instance, h->scope, h->ceiling ? "timeout" : "cancelled", &i, &e) :
+		executor_client_instance_delete(d->executor, h->instance, 0, &i, &e);
+	if (rc < 0 && h->shared && err_code(e) == ERR_NOT_FOUND) {
+		err_free(e);
+		return unknown_there(d, h, err);
+	}
 	if (rc < 0)
-		return -1;
+		return err_move(err, e);
 	FAULT_POINT(cleanup_after_call);
 	if (json_get_str(i, "state", true, &state, err) < 0 || (!h->shared && json_get_i64(i, "running_ms", false, 0, INT64_MAX, &h->running_ms, err) < 0))
 		return -1;

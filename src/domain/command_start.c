@@ -361,6 +361,37 @@ static bool is_missing(const json_t *answer)
 		json_get_str(error, "code", false, &code, NULL) == 0 && code && str_eq(code, "sandbox_not_found");
 }
 
+/* One that is on record as started is not started again by a repetition, whatever the executor has forgotten: `commands` puts its end on record. */
+static int check_repeated(struct domain *d, const struct caller *c, const char *id, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	cleanup_err err_t *e = NULL;
+	if (db_command_get(d->db, id, c->user_id, &r, err) < 0)
+		return -1;
+	if (db_rows(r) == 0 || !str_eq(db_str(r, 0, COMMAND_STATUS), "running"))
+		return 0;
+	if (executor_client_command_get(d->executor, id, false, NULL, &e) == 0 || err_code(e) != ERR_NOT_FOUND)
+		return 0;   /* what else there is the PUT finds out */
+	return err_set(err, ERR_UNKNOWN, "outcome_unknown", "command %s was started, and what became of it is not known", id);
+}
+
+/* The same as put(); when the executor does not know the user's sandbox it is told of it, and asked once more: what the sandbox is then decides. */
+static int put_in_sandbox(struct domain *d, const struct start *s, const struct db_result *r, int64_t wait_start_ms, int64_t since, json_t **ret, bool *ret_sent, err_t **err)
+{
+	const char *id = db_str(r, 0, START_COMMAND);
+	err_t *e = NULL;
+	if (put(d, id, s->body, wait_start_ms, since, ret, ret_sent, &e) == 0)
+		return 0;
+	if (!s->row.provider || err_code(e) != ERR_NOT_FOUND)
+		return err_move(err, e);
+	err_free(e);
+	if (*ret_sent)
+		return err_set(err, ERR_UNKNOWN, "outcome_unknown", "an executor that has forgotten it since may have started it");
+	if (sandbox_take_missing(d, db_str(r, 0, START_INSTANCE), err) < 0)
+		return -1;
+	return put(d, id, s->body, wait_start_ms, since, ret, ret_sent, err);
+}
+
 /* Tells the executor of the command of r. -1: an error; *ret_missing: only because the sandbox is no more. */
 static int tell(struct domain *d, const struct caller *c, const struct command_new *n, struct start *s, const struct db_result *r, int64_t since, bool again,
 	struct command_started *ret, bool *ret_missing, err_t **err)
@@ -374,10 +405,12 @@ static int tell(struct domain *d, const struct caller *c, const struct command_n
 	ret->replayed = str_eq(db_str(r, 0, START_RESULT), "replayed");
 	if (db_bool(r, 0, START_ENDED))
 		return replay_ended(d, c, n, ret, err);
+	executor_client_request_id(d->executor, c->request_id);
+	if (ret->replayed && check_repeated(d, c, ret->id, err) < 0)
+		return -1;
 	if (finish_body(s, c, n, r) < 0)
 		return no_memory(err);
-	executor_client_request_id(d->executor, c->request_id);
-	if (put(d, ret->id, s->body, again ? WITH_SANDBOX_MS : 0, since, &answer, &sent, &e) < 0) {
+	if (put_in_sandbox(d, s, r, again ? WITH_SANDBOX_MS : 0, since, &answer, &sent, &e) < 0) {
 		*ret_missing = again && is_no_more(s, e);
 		return *ret_missing ? err_move(err, e) : put_failed(d, c, s, r, sent, e, err);
 	}

@@ -230,6 +230,14 @@ int executor_client_instance_put(struct executor_client *x, const char *iid, con
 	return instance_call(x, "PUT", iid, "", o, CALL_MS, ret, err);
 }
 
+int executor_client_instance_take_back(struct executor_client *x, const char *iid, const char *workspace, bool paused, int64_t running_ms, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *o = json_object_new_object();
+	if (!o || json_add_str(o, "workspace", workspace) < 0 || json_add_str(o, "was", paused ? "paused" : "ready") < 0 || json_add_i64(o, "running_ms", running_ms) < 0)
+		return err_set(err, ERR_NO_MEMORY, NULL, "no memory for a request");
+	return instance_call(x, "PUT", iid, "", o, CALL_MS, ret, err);
+}
+
 static int instance_post(struct executor_client *x, const char *iid, const char *rest, int64_t keep_ms, int64_t ms, json_t **ret, err_t **err)
 {
 	cleanup_json json_t *o = json_object_new_object();

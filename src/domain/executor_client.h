@@ -31,6 +31,8 @@ int executor_client_instances(struct executor_client *x, json_t **ret, err_t **e
 int executor_client_instance_get(struct executor_client *x, const char *iid, bool lookup, json_t **ret, err_t **err);
 /* replaces: NULL, or an instance that has to be gone first. */
 int executor_client_instance_put(struct executor_client *x, const char *iid, const char *workspace, const char *replaces, json_t **ret, err_t **err);
+/* One that was made and that it may not know: what it did not know before it finds out from the provider. */
+int executor_client_instance_take_back(struct executor_client *x, const char *iid, const char *workspace, bool paused, int64_t running_ms, json_t **ret, err_t **err);
 int executor_client_instance_pause(struct executor_client *x, const char *iid, int64_t wait_ms, json_t **ret, err_t **err);
 int executor_client_instance_wake(struct executor_client *x, const char *iid, json_t **ret, err_t **err);
 int executor_client_instance_keep(struct executor_client *x, const char *iid, int64_t ms, json_t **ret, err_t **err);

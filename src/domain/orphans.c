@@ -148,7 +148,7 @@ static bool contradicts(const char *is, const char *row, bool older)
 {
 	bool alive = is && (str_eq(is, "ready") || str_eq(is, "paused"));
 	if (str_eq(row, "error"))
-		return alive;
+		return is ? alive : older;   /* it was lost to an executor that has forgotten since: the provider is asked anew */
 	return is ? (alive && !str_eq(is, row)) || is_lost(is, older, true) : older;
 }
 

@@ -43,14 +43,6 @@ int sandbox_take(struct domain *d, const json_t *instance, int64_t version, err_
 	return observe(d, &s, err);
 }
 
-int sandbox_take_missing(struct domain *d, const char *instance, int64_t version, err_t **err)
-{
-	struct db_seen s = { .instance = instance, .version = version, .running_ms = -1, .state = "lost", .code = "sandbox_not_found",
-		.message = "the executor does not know the sandbox" };
-	log_kv(LOG_WARN, "sandbox_missing", "sandbox", instance, NULL);
-	return observe(d, &s, err);
-}
-
 /* Whoever cannot be asked: nothing was done. */
 static int away(err_t *e, err_t **err)
 {
@@ -59,18 +51,6 @@ static int away(err_t *e, err_t **err)
 	err_set(err, ERR_UNAVAILABLE, "control_plane_unavailable", "%s", err_message(e));
 	err_free(e);
 	return -1;
-}
-
-int sandbox_look(struct domain *d, const char *instance, err_t **err)
-{
-	cleanup_json json_t *i = NULL;
-	err_t *e = NULL;
-	if (executor_client_instance_get(d->executor, instance, false, &i, &e) == 0)
-		return sandbox_take(d, i, 0, err);
-	if (err_code(e) != ERR_NOT_FOUND)
-		return away(e, err);
-	err_free(e);
-	return sandbox_take_missing(d, instance, 0, err);
 }
 
 int sandbox_tell_make(struct domain *d, const char *instance, const char *workspace, const char *previous, err_t **err)
@@ -84,48 +64,125 @@ int sandbox_tell_make(struct domain *d, const char *instance, const char *worksp
 	return sandbox_take(d, i, 0, err);
 }
 
+/* The executor's books are younger than the instance: it is told of what the ledger has, and asks the provider what that is. *ret: the Instance; NULL,
+ * without an error, of one that is nobody's present one, or another provider's. */
+static int tell_of(struct domain *d, const char *instance, bool *ret_in_ledger, json_t **ret, err_t **err)
+{
+	cleanup_db_result struct db_result *r = NULL;
+	err_t *e = NULL;
+	if (db_instance_in_ledger(d->db, instance, &r, err) < 0)
+		return -1;
+	*ret_in_ledger = db_rows(r) == 1;
+	if (!*ret_in_ledger || db_null(r, 0, IN_LEDGER_STATE) || !str_eq(db_str(r, 0, IN_LEDGER_PROVIDER), d->backend))
+		return 0;
+	const char *state = db_str(r, 0, IN_LEDGER_STATE), *workspace = db_str(r, 0, IN_LEDGER_WORKSPACE);
+	bool to_make = str_eq(state, "creating") || str_eq(state, "rebuilding"), paused = str_eq(state, "paused") || str_eq(state, "waking");
+	if (!to_make)
+		log_kv(LOG_WARN, "sandbox_missing", "sandbox", instance, "state", state, NULL);
+	FAULT_POINT(make_before_call);
+	int rc = to_make ? executor_client_instance_put(d->executor, instance, workspace, db_str(r, 0, IN_LEDGER_PREVIOUS), ret, &e) :
+		executor_client_instance_take_back(d->executor, instance, workspace, paused, db_i64(r, 0, IN_LEDGER_USAGE), ret, &e);
+	FAULT_POINT(make_after_call);
+	return rc < 0 ? away(e, err) : 0;
+}
+
+int sandbox_take_missing(struct domain *d, const char *instance, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	bool in_ledger = false;
+	if (tell_of(d, instance, &in_ledger, &i, err) < 0 || (i && sandbox_take(d, i, 0, err) < 0))
+		return -1;
+	return in_ledger;
+}
+
+int sandbox_look(struct domain *d, const char *instance, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	err_t *e = NULL;
+	if (executor_client_instance_get(d->executor, instance, false, &i, &e) == 0)
+		return sandbox_take(d, i, 0, err);
+	if (err_code(e) != ERR_NOT_FOUND)
+		return away(e, err);
+	err_free(e);
+	return sandbox_take_missing(d, instance, err) < 0 ? -1 : 0;
+}
+
+/* A call on an instance; when the executor does not know it, once more after it was told of it. */
+struct asked {
+	const char *instance;
+	int64_t ms;
+};
+
+static int ask(struct domain *d, int (*call)(struct domain *d, const struct asked *a, json_t **ret, err_t **err), const struct asked *a, json_t **ret, err_t **err)
+{
+	cleanup_json json_t *i = NULL;
+	bool in_ledger;
+	err_t *e = NULL;
+	if (call(d, a, ret, &e) == 0)
+		return 0;
+	if (err_code(e) != ERR_NOT_FOUND)
+		return err_move(err, e);
+	err_free(e);
+	return tell_of(d, a->instance, &in_ledger, &i, err) < 0 ? -1 : call(d, a, ret, err);
+}
+
+static int call_pause(struct domain *d, const struct asked *a, json_t **ret, err_t **err)
+{
+	FAULT_POINT(pause_before_call);
+	int rc = executor_client_instance_pause(d->executor, a->instance, a->ms, ret, err);
+	FAULT_POINT(pause_after_call);
+	return rc;
+}
+
+static int call_keep(struct domain *d, const struct asked *a, json_t **ret, err_t **err)
+{
+	FAULT_POINT(keepalive_before_call);
+	int rc = executor_client_instance_keep(d->executor, a->instance, a->ms, ret, err);
+	FAULT_POINT(keepalive_after_call);
+	return rc;
+}
+
+static int call_wake(struct domain *d, const struct asked *a, json_t **ret, err_t **err)
+{
+	FAULT_POINT(wake_before_call);
+	int rc = executor_client_instance_wake(d->executor, a->instance, ret, err);
+	FAULT_POINT(wake_after_call);
+	return rc;
+}
+
 int sandbox_tell_pause(struct domain *d, const char *instance, int64_t wait_ms, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	err_t *e = NULL;
-	FAULT_POINT(pause_before_call);
-	int rc = executor_client_instance_pause(d->executor, instance, wait_ms, &i, &e);
-	FAULT_POINT(pause_after_call);
-	/* Busy, or never heard of: what it is then is the answer. */
-	if (rc < 0 && (err_code(e) == ERR_CONFLICT || err_code(e) == ERR_NOT_FOUND || err_code(e) == ERR_GONE)) {
-		err_free(e);
-		return sandbox_look(d, instance, err);
-	}
-	return rc < 0 ? away(e, err) : sandbox_take(d, i, 0, err);
+	if (ask(d, call_pause, &(struct asked){ instance, wait_ms }, &i, &e) == 0)
+		return sandbox_take(d, i, 0, err);
+	if (err_code(e) != ERR_CONFLICT && err_code(e) != ERR_GONE)
+		return away(e, err);
+	err_free(e);
+	return sandbox_look(d, instance, err);   /* busy, or no more: what it is then is the answer */
 }
 
 int sandbox_tell_keep(struct domain *d, const char *instance, int64_t ms, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	err_t *e = NULL;
-	FAULT_POINT(keepalive_before_call);
-	int rc = executor_client_instance_keep(d->executor, instance, ms, &i, &e);
-	FAULT_POINT(keepalive_after_call);
-	if (rc == 0)
+	if (ask(d, call_keep, &(struct asked){ instance, ms }, &i, &e) == 0)
 		return db_sandbox_kept(d->db, instance, err);
-	if (err_code(e) == ERR_CONFLICT) {
-		err_free(e);
-		return answer_check("sandbox_not_running", err);
-	}
-	if (err_code(e) != ERR_NOT_FOUND && err_code(e) != ERR_GONE)
+	enum err_code why = err_code(e);
+	if (why != ERR_CONFLICT && why != ERR_NOT_FOUND && why != ERR_GONE)
 		return away(e, err);
 	err_free(e);
-	return sandbox_take_missing(d, instance, 0, err) < 0 ? -1 : answer_check("sandbox_not_found", err);
+	if (why == ERR_GONE && sandbox_look(d, instance, err) < 0)
+		return -1;
+	return answer_check(why == ERR_CONFLICT ? "sandbox_not_running" : "sandbox_not_found", err);
 }
 
 static int tell_wake(struct domain *d, const char *instance, err_t **err)
 {
 	cleanup_json json_t *i = NULL;
 	err_t *e = NULL;
-	FAULT_POINT(wake_before_call);
-	if (executor_client_instance_wake(d->executor, instance, &i, &e) < 0)
+	if (ask(d, call_wake, &(struct asked){ .instance = instance }, &i, &e) < 0)
 		return away(e, err);
-	FAULT_POINT(wake_after_call);
 	return sandbox_take(d, i, 0, err);
 }
 
@@ -167,8 +224,9 @@ static int compare(struct domain *d, const struct db_result *r, int row, int at,
 
 int sandbox_go_on(struct domain *d, const struct db_result *r, int row, int at, err_t **err)
 {
-	const char *state = db_str(r, row, at + SANDBOX_STATE), *instance = db_str(r, row, at + SANDBOX_INSTANCE);
+	const char *instance = db_str(r, row, at + SANDBOX_INSTANCE);
 	cleanup_json json_t *i = NULL;
+	bool in_ledger;
 	err_t *e = NULL;
 	if (executor_client_instance_get(d->executor, instance, true, &i, &e) == 0)
 		return compare(d, r, row, at, i, err);
@@ -176,9 +234,9 @@ int sandbox_go_on(struct domain *d, const struct db_result *r, int row, int at, 
 		return away(e, err);
 	err_free(e);
 	/* It was never told, or its books are lost: what was only being made is asked for again under the same id. */
-	if (str_eq(state, "creating") || str_eq(state, "rebuilding"))
-		return sandbox_tell_make(d, instance, db_str(r, row, at + SANDBOX_WORKSPACE), db_str(r, row, at + SANDBOX_PREVIOUS), err);
-	return sandbox_take_missing(d, instance, db_i64(r, row, at + SANDBOX_VERSION), err);
+	if (tell_of(d, instance, &in_ledger, &i, err) < 0)
+		return -1;
+	return i ? compare(d, r, row, at, i, err) : 0;
 }
 
 int sandbox_unstick(struct domain *d, const char *instance, err_t **err)

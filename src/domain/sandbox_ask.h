@@ -8,8 +8,9 @@
 
 /* Writes down an Instance of the executor. version: only while the sandbox is of that version; 0: whatever it is. 0, also when it is nobody's. */
 int sandbox_take(struct domain *d, const json_t *instance, int64_t version, err_t **err);
-/* The same for one of which the executor knows nothing although it was made. */
-int sandbox_take_missing(struct domain *d, const char *instance, int64_t version, err_t **err);
+/* One that the executor does not know: its books were lost, or it was never told. It is told what the ledger has, asks the provider, and what it says is
+ * written down. 1: the ledger has it, also as one of another provider, or to be destroyed, of which nobody is told here. 0: no such instance. */
+int sandbox_take_missing(struct domain *d, const char *instance, err_t **err);
 /* Asks the executor how it is, and writes that down. */
 int sandbox_look(struct domain *d, const char *instance, err_t **err);
 

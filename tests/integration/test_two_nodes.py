@@ -368,10 +368,62 @@ class TestScripted(TwoNodes):
         agree(stack)
 
 
+def lose_books(stack):
+    """The executor is killed, its state directory emptied; it is still down."""
+    stack.executor.kill()
+    subprocess.run(["find", stack.executor.root + "/state", "-mindepth", "1", "-delete"], check=True)
+
+
+def running(stack, seconds):
+    """What the Run below has started and runs."""
+    if isinstance(stack.provider, Scripted):
+        return stack.provider.truth.running()
+    return subprocess.run(["pgrep", "-f", "^sleep %d$" % seconds], stdout=subprocess.PIPE, check=False).stdout.split()
+
+
+@pytest.mark.parametrize("kind", [Scripted, Host], ids=lambda k: k.name)
+def test_the_executor_loses_its_books(cluster, kind):
+    """What it had made lives on, is its user's as before, and counts on. What a Run has started there, also what was left in the background, is dead before anybody
+    is told that it is cleaned up."""
+    if not kind.available(BUILD):
+        pytest.skip("provider %s cannot be had here" % kind.name)
+    with Stack(cluster, kind, nodes=2) as stack:
+        u, idle, seconds = User(stack, "bookless"), User(stack, "asleep", stack.nodes[1]), random.randrange(7000000, 8000000)
+        idle.ended(idle.execute(idle.mark()[1]))
+        assert idle.again("POST", "/api/user/sandbox/pause").status == 200
+        until("it is paused", lambda: idle.sandbox()["state"] == "paused")
+        run, lease = u.run()
+        for command in ("bg 300; sleep 300",) if kind is Scripted else ("setsid sleep %d >/dev/null 2>&1 & echo x" % seconds, "exec sleep %d" % seconds):
+            u.started(u.start(run, lease, command))
+        until("it runs", lambda: len(running(stack, seconds)) == (1 if kind is Scripted else 2))
+        was, made = {v.name: v.sandbox() for v in (u, idle)}, stack.provider.ever_made()
+        lose_books(stack)
+        u.cancel(run)
+        time.sleep(0.5)
+        assert u.get_run(run)["runtime_cleanup_pending"] or u.get_run(run)["status"] == "cancel_requested"
+        if kind is Scripted:
+            stack.provider.truth.script("adopt reject unavailable times 2", "scope_end refuse unavailable times 1")
+        stack.executor.start()
+        until("it is cleaned up", lambda: u.get_run(run)["status"] == "cancelled" and not u.get_run(run)["runtime_cleanup_pending"], 90)
+        assert not running(stack, seconds)
+        for v in (u, idle):
+            assert v.ended(v.on(stack.nodes[1]).execute(v.mark()[1]))["exit_code"] == 0
+            until("at rest", lambda v=v: not v.unrest())
+            now = v.sandbox()
+            assert [now[k] for k in ("state", "instance_id", "generation")] == ["ready", was[v.name]["instance_id"], was[v.name]["generation"]]
+            assert now["usage_ms"] >= was[v.name]["usage_ms"]
+        assert stack.provider.ever_made() == made
+        agree(stack)
+        assert u.again("POST", "/api/user/sandbox/rebuild").json["generation"] == was[u.name]["generation"] + 1
+        until("the new one is there", lambda: u.sandbox()["state"] == "ready")
+        agree(stack)
+        assert sorted(stack.provider.instances(stack.executor)) == sorted(v.sandbox()["instance_id"] for v in (u, idle))
+
+
 @pytest.mark.parametrize("way", ["rebuild", "release"])
 @pytest.mark.parametrize("kind", [Scripted, Host], ids=lambda k: k.name)
-def test_the_executor_loses_its_books(cluster, kind, way):
-    """What it had made lives on. Its user is told that it is lost; the next one is made when that one is gone, and not a moment before."""
+def test_replaced_when_the_books_were_lost(cluster, kind, way):
+    """The next one is made when that one is gone, and not a moment before."""
     if not kind.available(BUILD):
         pytest.skip("provider %s cannot be had here" % kind.name)
     with Stack(cluster, kind, nodes=2) as stack:
@@ -379,19 +431,34 @@ def test_the_executor_loses_its_books(cluster, kind, way):
         u.ended(u.execute(u.mark()[1]))
         until("at rest", lambda: not u.unrest())
         was = u.sandbox()
-        stack.executor.kill()
-        subprocess.run(["find", stack.executor.root + "/state", "-mindepth", "1", "-delete"], check=True)
+        lose_books(stack)
         if kind is Scripted:
             stack.provider.truth.script("destroy reject unavailable times 1", "destroy late 500")
         stack.executor.start()
-        until("it is known to be lost", lambda: u.sandbox()["state"] == "error", 60)
-        assert list(stack.provider.instances(stack.executor)) == [was["instance_id"]]
         u.on(stack.nodes[1]).again("POST", "/api/user/sandbox/" + way)
         assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
         until("at rest", lambda: not u.unrest())
         now = u.sandbox()
         assert (now["state"], now["generation"]) == ("ready", was["generation"] + 1) and now["instance_id"] != was["instance_id"]
         assert list(stack.provider.instances(stack.executor)) == [now["instance_id"]]
+        agree(stack)
+
+
+def test_it_vanishes_with_the_books(cluster):
+    """Nothing is made in silence: its user is told."""
+    with Stack(cluster, Scripted, nodes=2) as stack:
+        u = User(stack, "nothing-left")
+        u.ended(u.execute(u.mark()[1]))
+        until("at rest", lambda: not u.unrest())
+        was = u.sandbox()
+        stack.provider.vanish(stack.executor, was["instance_id"])
+        lose_books(stack)
+        stack.executor.start()
+        until("it is known to be lost", lambda: u.sandbox()["state"] == "error", 60)
+        assert (u.sandbox()["error_code"], u.sandbox()["generation"]) == ("sandbox_not_found", was["generation"])
+        assert not stack.provider.instances(stack.executor)
+        u.again("POST", "/api/user/sandbox/rebuild")
+        assert u.ended(u.execute(u.mark()[1]))["exit_code"] == 0
         agree(stack)
 
 

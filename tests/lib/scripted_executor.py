@@ -16,7 +16,8 @@ It remembers everything in STATE (JSON, rewritten at each change), so that it ca
                   {"forget": true} the journal of every acknowledged command is dropped
                   {"parts": […]}   the components of the health answer
     POST /control/end {"id"|"any": …, "code": n, "stdout": "…"}   a running command ends; with "timeout": true by its own timer
-    POST /control/instance {"id"|"any": …, "state": "lost"|"failed"|"ready"|"paused"|"missing", "running_ms": n}   missing: it has never heard of it
+    POST /control/instance {"id"|"any": …, "state": "lost"|"failed"|"ready"|"paused"|"missing"|"forgotten", "running_ms": n}   missing: it has never heard of it,
+                                   and there is none; forgotten: its books are lost, with what they had on commands; the instance is there
     GET  /control/state            {instances, commands, starts: {cid: n}, violations: […]}
 
 Violations are what must never happen: a command started twice, a start in an instance that is gone, two instances of one Run or of one persistent workspace
@@ -47,7 +48,8 @@ class Model:
         self.changed = threading.Condition()
         self.faults = dict.fromkeys(("lose", "refuse", "busy", "late_ms", "deaf", "slow_gone", "slow_ready", "stuck"), 0)
         self.parts = []
-        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0, "hits": []}
+        self.s = {"instances": {}, "commands": {}, "starts": {}, "acked": {}, "versions": {}, "violations": [], "scopes": [], "kept": 0, "hits": [],
+                  "forgotten": {}}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
                 self.s = json.load(f)
@@ -117,7 +119,21 @@ class Model:
         self.touch(iid)
         return 200, i
 
+    def take_back(self, iid, body):
+        """One that was made: in the books, or as the provider has it; or no more."""
+        if iid not in self.s["instances"]:
+            there = self.s["forgotten"].pop(iid, None)
+            i = {"id": iid, "workspace": body["workspace"], "state": body["was"], "created_at": now(), "ready_at": None, "error": None, "limits": "nominal", "commands": 0,
+                 "running_ms": body["running_ms"], "stuck": False}
+            if not there:
+                i.update(state="lost", error={"code": "instance_lost", "message": "it is no more"})
+            self.s["instances"][iid] = i
+            self.touch(iid)
+        return self.s["instances"][iid]
+
     def end_scope(self, iid, scope, reason):
+        if iid not in self.s["instances"] and scope not in self.s["scopes"]:
+            return 404, "instance_not_found"
         if scope not in self.s["scopes"]:
             self.s["scopes"].append(scope)
         for c in self.s["commands"].values():
@@ -132,8 +148,12 @@ class Model:
         i = self.s["instances"][iid]
         if running_ms is not None:
             i["running_ms"] = running_ms
-        if state == "missing":
+        if state in ("missing", "forgotten"):
+            if state == "forgotten":
+                self.s["forgotten"][iid] = True
+                self.s["commands"] = {cid: c for cid, c in self.s["commands"].items() if c["instance"] != iid}
             del self.s["instances"][iid], self.s["versions"][iid]
+            self.s["acked"].pop(iid, None)
             self.save()
             return
         i["state"] = state
@@ -326,6 +346,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if verb == "DELETE":
             i = m.destroy(iid)
             return (200 if i["state"] == "gone" else 202), i
+        if verb == "PUT" and "was" in body:
+            return 200, m.take_back(iid, body)
         if verb == "PUT":
             i = m.ensure(iid, body["workspace"], body.get("replaces"))
             return (410, "instance_gone") if i["state"] == "gone" else (200, i)

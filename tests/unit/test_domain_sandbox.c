@@ -356,8 +356,11 @@ static void test_lost(void **state)
 	end_command(s.id);
 	set_instance("missing");
 	n.with_sandbox = false;
-	assert_fails(commands_start(D, C, a.id, &n, &s, err), "sandbox_not_found");
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	take_reports();
 	assert_sandbox("error 3");
+	assert_sql("SELECT reason || ' ' || error_code FROM sandbox_commands ORDER BY id DESC LIMIT 1", "not_started sandbox_not_found");
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "sandbox_not_found");
 	n.with_sandbox = true;
 	assert_ok(commands_start(D, C, a.id, &n, &s, err));
 	end_command(s.id);
@@ -396,6 +399,163 @@ static int lines_with(FILE *f, const char *word)
 	while (fgets(line, sizeof line, f))
 		n += strstr(line, word) != NULL;
 	return n;
+}
+
+static void forget_instance(int64_t running_ms)
+{
+	char *iid = instance(), json[160];
+	snprintf(json, sizeof json, "{\"id\": \"%s\", \"state\": \"ready\", \"running_ms\": %lld}", iid, (long long)running_ms);
+	stand_control(&st, "/instance", json);
+	free(iid);
+	take_reports();
+	set_instance("forgotten");
+}
+
+static bool scope_is_over(const char *scope)
+{
+	json_t *all = stand_state(&st);
+	const json_t *scopes = NULL;
+	bool over = false;
+	assert_int_equal(json_get_arr(all, "scopes", true, &scopes, NULL), 0);
+	for (size_t i = 0; i < json_object_array_length(scopes); i++)
+		over |= str_eq(json_object_get_string(json_object_array_get_idx(scopes, i)), scope);
+	json_object_put(all);
+	return over;
+}
+
+/* The executor's books are lost, the sandbox lives: it is the same afterwards, whoever finds out; nothing is made, nothing given up. */
+static void test_lost_books(void **state)
+{
+	(void)state;
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT };
+	struct made a = make_run("books", false, 0);
+	struct command_started s = start(&a, NULL);
+	json_t *o = NULL, *blockers = NULL;
+	end_command(s.id);
+	char *was = stand_sql(&st, "SELECT instance_id || ' ' || generation FROM user_sandboxes");
+	D->limits.orphan_grace_ms = 0;
+	/* the sweep */
+	forget_instance(5000);
+	assert_ok(orphans_instances(D, err));
+	take_reports();
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	assert_sql("SELECT usage_ms FROM instances", "5000");
+	/* the same when it had been given up */
+	set_instance("lost");
+	take_reports();
+	assert_sql("SELECT state FROM user_sandboxes", "error");
+	set_instance("forgotten");
+	assert_ok(orphans_instances(D, err));
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	/* a command, with and without leave to make another sandbox */
+	for (int i = 0; i < 2; i++) {
+		n.with_sandbox = i == 1;
+		forget_instance(6000 + i);
+		assert_ok(commands_start(D, C, a.id, &n, &s, err));
+		end_command(s.id);
+		assert_sql("SELECT reason FROM sandbox_commands ORDER BY id DESC LIMIT 1", "exited");
+	}
+	/* kept alive */
+	forget_instance(7000);
+	assert_ok(sandbox_keep_alive(D, C, 1000, &o, err));
+	json_object_put(o);
+	free(stand_sql(&st, "UPDATE user_sandboxes SET keep_until = NULL"));
+	finish_run(&a);
+	settle();
+	/* paused, and forgotten while it is; woken by the next command */
+	forget_instance(8000);
+	assert_ok(sandbox_pause(D, C, &o, &blockers, err));
+	json_object_put(o);
+	assert_sql("SELECT state FROM user_sandboxes", "paused");
+	set_instance("forgotten");
+	assert_ok(orphans_instances(D, err));
+	take_reports();
+	assert_sql("SELECT state FROM user_sandboxes", "paused");
+	set_instance("forgotten");
+	assert_ok(execute_start(D, C, &n, &s, err));
+	end_command(s.id);
+	settle();
+	/* to be woken, but the executor never heard */
+	set_instance("paused");
+	take_reports();
+	set_instance("forgotten");
+	free(stand_sql(&st, "UPDATE user_sandboxes SET state = 'waking', op_id = gen_random_uuid(), op_at = now() - interval '5 s', lock_version = lock_version + 1"));
+	assert_ok(sandboxes_go_on(D, err));
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	assert_sql("SELECT instance_id || ' ' || generation FROM user_sandboxes", was);
+	assert_sql("SELECT usage_ms FROM instances", "8000");
+	free(was);
+	assert_no_violation();
+}
+
+/* A command that is on record as started is not started again by whoever repeats its key. */
+static void test_lost_books_and_a_repetition(void **state)
+{
+	(void)state;
+	struct command_new n = { .command = "true", .view = COMMAND_VIEW_RESULT, .idempotency = { .key = "again", .body = "b", .body_len = 1 } };
+	struct made a = make_run("repeated", false, 0);
+	struct command_started s;
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	take_reports();
+	set_instance("forgotten");
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "outcome_unknown");
+	assert_ok(orphans_instances(D, err));
+	assert_fails(commands_start(D, C, a.id, &n, &s, err), "outcome_unknown");
+	finish_run(&a);
+	settle();
+	assert_ok(commands_start(D, C, a.id, &n, &s, err));
+	assert_string_equal(str_of(s.command, "status"), "lost");
+	json_object_put(s.command);
+	assert_no_violation();
+}
+
+/* Nothing but the executor's word that knows the instance, or that the ledger has it no more, clears a Run's clean-up. */
+static void test_lost_books_and_a_clean_up(void **state)
+{
+	(void)state;
+	static const char *const found[] = { "forgotten", "missing" };
+	for (size_t i = 0; i < UNIT_LEN(found); i++) {
+		struct made a = make_run(found[i], false, 0);
+		start(&a, NULL);
+		take_reports();
+		char *scope = stand_sql(&st, "SELECT scope_id FROM runs WHERE ended_at IS NULL");
+		set_instance(found[i]);
+		finish_run(&a);
+		assert_int_equal(stand_count(&st, "SELECT count(*) FROM runs WHERE cleanup_pending"), 1);
+		assert_false(scope_is_over(scope));
+		settle();
+		assert_true(scope_is_over(scope));
+		assert_int_equal(stand_count(&st, "SELECT count(*) FROM sandbox_commands WHERE ended_at IS NULL"), 0);
+		assert_sql("SELECT state FROM user_sandboxes", i == 0 ? "ready" : "error");
+		free(scope);
+	}
+	/* Of one that is to be destroyed nothing is released before it is gone. */
+	json_t *o = NULL, *blockers = NULL;
+	assert_ok(sandbox_rebuild(D, C, &o, &blockers, err));
+	json_object_put(o);
+	take_reports();
+	struct made a = make_run("retired", false, 0);
+	struct command_started s = start(&a, NULL);
+	end_command(s.id);
+	set_instance("forgotten");
+	free(stand_sql(&st, "WITH i AS (UPDATE instances SET retired_at = now(), destroy_next_at = 'infinity' WHERE retired_at IS NULL RETURNING id) "
+		"UPDATE user_sandboxes SET state = 'none', instance_id = NULL, previous_id = i.id FROM i"));
+	finish_run(&a);
+	assert_int_equal(cleanup_run(D, a.id, NULL), 0);
+	free(stand_sql(&st, "DELETE FROM instances WHERE retired_at IS NOT NULL"));
+	assert_int_equal(cleanup_run(D, a.id, NULL), 1);
+	/* Under another provider's executor it waits. */
+	a = make_run("elsewhere", false, 0);
+	s = start(&a, NULL);
+	end_command(s.id);
+	set_instance("forgotten");
+	free(stand_sql(&st, "UPDATE instances SET provider = 'e2b'; UPDATE user_sandboxes SET provider = 'e2b'"));
+	finish_run(&a);
+	assert_int_equal(cleanup_run(D, a.id, NULL), 0);
+	assert_sql("SELECT state FROM user_sandboxes", "ready");
+	free(stand_sql(&st, "UPDATE instances SET provider = 'host'; UPDATE user_sandboxes SET provider = 'host'"));
+	settle();
+	assert_no_violation();
 }
 
 /* The row says what is wanted; whoever comes next makes it so. */
@@ -562,7 +722,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_life), cmocka_unit_test(test_late_command), cmocka_unit_test(test_aim), cmocka_unit_test(test_next_attempt), cmocka_unit_test(test_file_operation), cmocka_unit_test(test_lost), cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_caught_up), cmocka_unit_test(test_activity), cmocka_unit_test(test_another_error), cmocka_unit_test(test_provider_away),
-		cmocka_unit_test(test_quarantine), cmocka_unit_test(test_contradiction),
+		cmocka_unit_test(test_quarantine), cmocka_unit_test(test_lost_books), cmocka_unit_test(test_lost_books_and_a_repetition), cmocka_unit_test(test_lost_books_and_a_clean_up), cmocka_unit_test(test_contradiction),
 	};
 
 	return cmocka_run_group_tests_name("domain_sandbox", tests, up_persistent, down);
