@@ -71,7 +71,7 @@ struct listed {
 /* All called from the loop. ids are borrowed. Descriptors are handed over: the callee closes them. */
 struct provider_events {
 	void (*instance)(void *arg, const char *instance_id, enum instance_event ev, const err_t *err);
-	/* out_fd and err_fd: read ends of pipes, non-blocking. Bytes still in them belong to the command even after its end. */
+	/* out_fd and err_fd: read ends of pipes, non-blocking. Bytes still in them belong to the command even after its end, until exec_ack(). */
 	void (*started)(void *arg, const char *instance_id, const char *exec_id, const struct exec_started *s, int out_fd, int err_fd);
 	/* The leader was reaped and everything it wrote is in the pipes. Repeated after a reconnect until exec_ack(). */
 	void (*exited)(void *arg, const char *instance_id, const char *exec_id, const struct exec_exited *e);
@@ -116,7 +116,8 @@ struct provider_ops {
 	void (*sweep)(struct provider *p, bool (*known)(void *arg, const char *instance_id), void *arg);
 
 	int (*exec)(struct provider *p, const char *instance_id, const struct exec_spec *s, err_t **err);
-	int (*exec_ack)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);   /* the end is in the journal */
+	/* The end and all that was in the pipes at the end is in the journal: what comes after it nobody reads. */
+	int (*exec_ack)(struct provider *p, const char *instance_id, const char *exec_id, err_t **err);
 	int (*exec_stdin)(struct provider *p, const char *instance_id, const char *exec_id, uint64_t offset, const void *data, size_t n, bool eof, err_t **err);
 	int (*exec_signal)(struct provider *p, const char *instance_id, const struct exec_ref *x, int signo, err_t **err);   /* to the process group */
 	/* The whole tree; ends in exited() with EXEC_WHY_KILLED. Of one that has ended what it left in the background, without an event. */
