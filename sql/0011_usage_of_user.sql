@@ -99,7 +99,7 @@ DECLARE
 BEGIN
 	UPDATE instances SET retired_at = clock_timestamp(), destroy_next_at = clock_timestamp() WHERE id = p_instance AND retired_at IS NULL RETURNING * INTO i;
 	IF FOUND AND EXISTS (SELECT 1 FROM sb_usage_log WHERE instance_id = p_instance AND ended_at IS NULL) THEN
-		PERFORM usage_count(i, i.usage_ms + (1000 * extract(epoch FROM clock_timestamp() - i.usage_at))::bigint, true);
+		PERFORM usage_count(i, i.usage_ms + (1000 * extract(epoch FROM clock_timestamp() - i.usage_at))::bigint, false);
 	END IF;
 END
 $$;

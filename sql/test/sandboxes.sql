@@ -125,8 +125,8 @@ SELECT is(pg_temp.rebuild(41), 'sandbox_busy operation_in_progress', 'one at a t
 SELECT is(pg_temp.seen(11, 'ready', 10500), 0::bigint, 'the old one no longer speaks for the user');
 SELECT is(pg_temp.state(), 'rebuilding 2', 'as before');
 SELECT pg_temp.seen(11, 'paused', 10500);
-SELECT ok((SELECT usage_ms = 10500 AND running_at IS NOT NULL FROM user_sandboxes), 'what it says of itself counts, and says nothing of the new one');
 SELECT pg_temp.seen(11, 'ready', 10500);
+SELECT ok((SELECT usage_ms = 10500 AND running_at IS NULL FROM user_sandboxes), 'what it says of itself counts, and says nothing of the new one');
 SELECT instance_destroy_later(pg_temp.n(11), 'it does not answer', true, 100, 1000);
 SELECT ok((SELECT quarantined_at IS NOT NULL AND destroy_tries = 1 FROM instances WHERE id = pg_temp.n(11)), 'what cannot be removed is put aside');
 SELECT instance_destroy_later(pg_temp.n(11), 'nor now', true, 10000, 60000);

@@ -32,13 +32,14 @@ bool json_has(const json_t *o, const char *key);      /* present and not null */
 /* ERR_INVALID (detail "unknown_field"), naming the first key of o that is not in the NULL-terminated list. */
 int json_only_keys(const json_t *o, const char *const *keys, err_t **err);
 
-/* Building: each adds to o; out of memory makes json_add_* return -1 and the object is to be dropped. */
+/* Building: each adds to o; out of memory makes json_add_* return -1 and the object is to be dropped. A key is not copied and outlives o: a literal;
+ * only json_add() takes any. */
 int json_add_str(json_t *o, const char *key, const char *v);             /* NULL adds null */
 int json_add_mem(json_t *o, const char *key, const void *p, size_t n);   /* must be valid UTF-8 */
 int json_add_i64(json_t *o, const char *key, int64_t v);
 int json_add_bool(json_t *o, const char *key, bool v);
 int json_add_null(json_t *o, const char *key);
-int json_add(json_t *o, const char *key, json_t *v);                     /* takes the reference, also on failure */
+int json_add(json_t *o, const char *key, json_t *v);                     /* copies the key; takes the reference of v, also on failure */
 /* Compact text, owned by o, valid until o changes. No slash escaping. */
 const char *json_text(json_t *o, size_t *ret_len);
 

@@ -141,9 +141,18 @@ int json_add(json_t *o, const char *key, json_t *v)
 	return 0;
 }
 
+static int add_const(json_t *o, const char *key, json_t *v)
+{
+	if (json_object_object_add_ex(o, key, v, JSON_C_OBJECT_ADD_CONSTANT_KEY) < 0) {
+		json_object_put(v);
+		return -1;
+	}
+	return 0;
+}
+
 static int add_made(json_t *o, const char *key, json_t *v)
 {
-	return v ? json_add(o, key, v) : -1;
+	return v ? add_const(o, key, v) : -1;
 }
 
 int json_add_str(json_t *o, const char *key, const char *v)
@@ -170,5 +179,5 @@ int json_add_bool(json_t *o, const char *key, bool v)
 
 int json_add_null(json_t *o, const char *key)
 {
-	return json_add(o, key, NULL);
+	return add_const(o, key, NULL);
 }

@@ -7,8 +7,7 @@
  * decimals, which takes five times as long. A Run that is to be cleaned up is not active. */
 #define VIEW(U) "s.provider, s.state, s.generation, coalesce(s.provider_ref, s.instance_id::text), s.created_at, s.last_activity_at, " \
 	"(date_part('epoch', s.keep_until - clock_timestamp()) * 1000)::bigint, s.error_code, s.error_message, s.op_id IS NOT NULL, " \
-	"s.usage_ms + CASE WHEN s.state IN ('ready', 'pausing') AND s.running_at IS NOT NULL " \
-	"THEN (date_part('epoch', clock_timestamp() - s.running_at) * 1000)::bigint ELSE 0 END, " \
+	"s.usage_ms + coalesce((date_part('epoch', clock_timestamp() - s.running_at) * 1000)::bigint, 0), " \
 	"ARRAY(SELECT CASE r.status WHEN 'running' THEN 'active_runs' WHEN 'cancel_requested' THEN 'cancel_requested' ELSE 'cleanup_pending' END " \
 	"FROM runs r WHERE r.user_id = " U " AND (r.status IN ('running', 'cancel_requested') OR r.cleanup_pending) " \
 	"UNION ALL SELECT 'active_operations' FROM sandbox_commands c WHERE c.user_id = " U " AND c.ended_at IS NULL)"

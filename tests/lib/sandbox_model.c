@@ -229,7 +229,7 @@ static const char watch_sql[] =
 	" UNION ALL SELECT 'X', 'the stretches of its time are not its time', i.id::text, i.usage_ms::text, l.ms::text, '' FROM instances i,"
 	"  LATERAL (SELECT coalesce(sum(ms), 0) AS ms FROM sb_usage_log WHERE instance_id = i.id) l WHERE l.ms <> i.usage_ms"
 	" UNION ALL SELECT 'X', 'what is shown to run does not run, or the other way round', s.instance_id::text, s.state, '', '' FROM user_sandboxes s"
-	"  WHERE s.state IN ('ready', 'pausing') AND (s.running_at IS NULL) = EXISTS (SELECT FROM sb_usage_log l WHERE l.instance_id = s.instance_id AND l.ended_at IS NULL)"
+	"  WHERE (s.running_at IS NULL) = EXISTS (SELECT FROM sb_usage_log l WHERE l.instance_id = s.instance_id AND l.ended_at IS NULL)"
 	" UNION ALL SELECT 'X', 'time goes on of what is gone', l.instance_id::text, '', '', '' FROM sb_usage_log l WHERE l.ended_at IS NULL"
 	"  AND NOT EXISTS (SELECT FROM instances i WHERE i.id = l.instance_id)";
 
