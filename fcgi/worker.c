@@ -17,7 +17,8 @@
 #include "fcgi/stop.h"
 
 #define BURST 64     /* connections taken in a row, */
-#define BURST_MS 50  /* and for how long, before the descriptor of the stop is looked at and the log lines go out */
+#define BURST_MS 50  /* and for how long, before the descriptor of the stop is looked at */
+#define LINES_MS 20  /* of nobody's coming, after which held log lines go out */
 
 struct worker {
 	struct ctx ctx;
@@ -149,8 +150,12 @@ static bool spent(const struct worker *w)
 static bool wait_for_one(struct worker *w)
 {
 	struct epoll_event ev[2];
-	int n = epoll_wait(w->epoll_fd, ev, 2, -1);
+	int n = epoll_wait(w->epoll_fd, ev, 2, LINES_MS);
 
+	if (n == 0) {
+		log_flush();
+		n = epoll_wait(w->epoll_fd, ev, 2, -1);
+	}
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.fd == w->stop_fd)
 			return false;
@@ -158,7 +163,6 @@ static bool wait_for_one(struct worker *w)
 	return n >= 0 || errno == EINTR;
 }
 
-/* The log lines of a burst go out together, when nobody waits any more. */
 static void serve_all(struct worker *w)
 {
 	while (!spent(w) && wait_for_one(w)) {
@@ -166,7 +170,6 @@ static void serve_all(struct worker *w)
 
 		for (int i = 0; i < BURST && !spent(w) && take(w) && clock_boot_ms() < until; i++)
 			;
-		log_flush();
 	}
 }
 

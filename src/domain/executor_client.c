@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "core/http_client.h"
@@ -98,6 +99,7 @@ static int call(struct executor_client *x, const struct http_req *r, json_t **re
 	err_t *e = NULL;
 	q.request_id = x->request_id[0] ? x->request_id : NULL;
 	q.max_answer = x->answer_max;
+	log_flush();   /* of earlier requests: this may take a while */
 	if (http_client_do(x->http, &q, &a, &e) < 0) {
 		if (err_code(e) == ERR_UNAVAILABLE)
 			err_set(err, ERR_UNAVAILABLE, "executor_unavailable", "%s", err_message(e));
