@@ -56,8 +56,8 @@ static void add_age(json_t *o, const char *key, int64_t boot_ms)
 
 static void add_life(json_t *o, const struct instance *i)
 {
-	if (i == &i->is->picture)
-		json_add_null(o, "running_ms");   /* it was told before; now only the id is known */
+	if (i == &i->is->picture || !i->r.created_ms)
+		json_add_null(o, "running_ms");   /* it was told before, or never heard of: only the id is known */
 	else
 		json_add_i64(o, "running_ms", meter_total(i->is->meter, &i->r.meter));
 	add_age(o, "state_ms", i->r.since_ms);

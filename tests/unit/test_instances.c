@@ -143,6 +143,7 @@ static void never_seen_is_destroyed_like_any_other(void **state)
 	TOLD("destroying a");
 	CALLS("destroy a");
 	assert_true(kit_text_is(A, "created_at", NULL));
+	assert_true(kit_text_is(A, "running_ms", NULL));   /* not 0: what was counted before holds */
 	refused(A, "w", ERR_GONE, "instance_gone");
 	kit_restart();
 	CALLS("destroy a");
