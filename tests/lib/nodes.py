@@ -653,12 +653,12 @@ class Stack:
         return found
 
     def usage_errors(self):
-        """Where the running time on record is more than a second from the provider's own. Of a Run's own instance: is not on record once, or is less than a command's in it."""
+        """Where the running time on record is more than a second from the provider's own. Of a Run's own instance: is on record more than once, or is less than a command's in it by as much."""
         if not self.provider.persistent:
             return [r["line"] for r in self.session.json("""
                 SELECT u.name || ': instance ' || c.instance_id || ': ' || coalesce(l.ms, 0) || ' ms on record in ' || coalesce(l.n, 0) || ' stretches, a command ran ' || max(c.duration_ms) AS line
                 FROM sandbox_commands c JOIN users u ON u.id = c.user_id LEFT JOIN (SELECT instance_id, count(*) AS n, sum(ms) AS ms FROM sb_usage_log GROUP BY 1) l USING (instance_id)
-                WHERE c.duration_ms IS NOT NULL GROUP BY u.name, c.instance_id, l.ms, l.n HAVING coalesce(l.n, 0) <> 1 OR coalesce(l.ms, 0) < max(c.duration_ms) - 1000""")]
+                WHERE c.duration_ms IS NOT NULL GROUP BY u.name, c.instance_id, l.ms, l.n HAVING coalesce(l.n, 0) > 1 OR coalesce(l.ms, 0) < max(c.duration_ms) - 1000""")]
         rows = {r["instance_id"]: r for r in self.session.json("""
             SELECT l.instance_id, u.name, sum(l.ms + CASE WHEN l.ended_at IS NULL THEN 1000 * extract(epoch FROM clock_timestamp() - i.usage_at) ELSE 0 END) AS ms
             FROM sb_usage_log l JOIN users u ON u.id = l.user_id LEFT JOIN instances i ON i.id = l.instance_id GROUP BY 1, 2""")}
