@@ -151,7 +151,7 @@ def test_its_processes_are_killed(own, inst):
     run, token = own.claimed()
     command = own.background(run["id"], "sleep 300", lease_token=token)
     own.wait_running(command["id"])
-    os.kill(agent_of(inst, sandbox(own)["sandbox_id"]), signal.SIGKILL)
+    os.kill(agent_of(inst, settled(own, "ready")["sandbox_id"]), signal.SIGKILL)
     assert own.wait_command(command["id"])["status"] == "lost"
     assert own.command(run["id"], "cat ~/soft", lease_token=token)["stdout"] == "soft\n"
     own.finish(run["id"], token).ok(200)
@@ -198,7 +198,7 @@ def test_somebody_elses_is_out_of_sight(own, inst):
     own.execute("echo secret > ~/secret; echo secret > ~/workspace/secret")
     seen = stranger.execute("cat /home/user/secret /home/user/workspace/secret; find / -name secret 2>/dev/null; ls /var/lib /run/paddock* 2>&1")
     assert "secret\n" not in seen["stdout"]
-    assert sandbox(stranger)["sandbox_id"] != sandbox(own)["sandbox_id"]
+    assert settled(stranger, "ready")["sandbox_id"] != settled(own, "ready")["sandbox_id"]
     stranger.close()
 
 
