@@ -1,6 +1,5 @@
 """The executor and the launcher of this build with provider host, as an account of their own that is made for the test. Needs root and uidmap."""
 
-import ctypes
 import itertools
 import os
 import platform
@@ -8,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 
 import lab
 from executor import write_ini
@@ -97,11 +97,8 @@ class Account:
 
 KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine())
 
-
-def join_keyring():
-    """A session of its own, as a service manager gives one to what it starts."""
-    if KEYCTL:
-        ctypes.CDLL(None).syscall(KEYCTL, 1, None)
+# A session of its own, as a service manager gives one to what it starts. By a program, not between fork and exec: other threads' locks are held there for ever.
+OWN_SESSION = "import ctypes, os, sys; ctypes.CDLL(None).syscall(int(sys.argv[1]), 1, None); os.execvp(sys.argv[2], sys.argv[2:])"
 
 
 class Lab(lab.Lab):
@@ -133,7 +130,8 @@ class Lab(lab.Lab):
         os.rename(self.fault + ".new", self.fault)
 
     def serve(self, program, *drop, around=()):
-        return self.run_as(program, *drop, around=around, preexec_fn=join_keyring,
+        session = (sys.executable, "-I", "-S", "-c", OWN_SESSION, str(KEYCTL)) if KEYCTL else ()
+        return self.run_as(program, *drop, around=(*session, *around),
                            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PADDOCK_FAULT_FILE": self.fault, **self.env})
 
     def start_launcher(self):
