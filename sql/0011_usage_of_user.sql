@@ -25,8 +25,10 @@ CREATE OR REPLACE VIEW sb_container AS
 DROP TABLE sb_usage_total;
 DROP INDEX instances_of_user;
 
+-- The two together would be ambiguous for who names two arguments.
+DROP FUNCTION usage_count(instances, bigint);
 -- As before, with the sum in the user's row, which the caller has locked. Does the instance run on?
-CREATE FUNCTION usage_count(i instances, p_ms bigint, p_running boolean) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION usage_count(i instances, p_ms bigint, p_running boolean DEFAULT true) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	v_left bigint := p_ms - i.usage_ms;
 	v_part bigint;
@@ -46,7 +48,6 @@ BEGIN
 	UPDATE instances SET usage_ms = p_ms, usage_at = clock_timestamp() WHERE id = i.id;
 END
 $$;
-DROP FUNCTION usage_count(instances, bigint);
 
 -- The executor's count of an instance's running time is p_ms (NULL: it does not know any more); does it run on?
 CREATE OR REPLACE FUNCTION usage_meter(p_instance uuid, p_provider text, p_ms bigint, p_running boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -67,27 +68,6 @@ BEGIN
 	PERFORM usage_count(i, p_ms, p_running);
 	IF v_open AND NOT p_running THEN
 		UPDATE sb_usage_log SET ended_at = least(started_at + ms * interval '1 ms', clock_timestamp()) WHERE instance_id = p_instance AND ended_at IS NULL;
-	END IF;
-END
-$$;
-
--- From now on the instance's time is p_reason's and p_run's, unless another Run that has its time runs a command.
-CREATE OR REPLACE FUNCTION usage_attribute(p_instance uuid, p_provider text, p_reason text, p_run uuid) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-	i instances;
-BEGIN
-	SELECT * INTO i FROM instances WHERE id = p_instance FOR NO KEY UPDATE;
-	IF NOT FOUND OR (i.usage_reason = p_reason AND i.usage_run IS NOT DISTINCT FROM p_run) THEN
-		RETURN;
-	ELSIF EXISTS (SELECT 1 FROM sandbox_commands WHERE user_id = i.user_id AND run_id = i.usage_run AND ended_at IS NULL) THEN
-		RETURN;
-	END IF;
-	UPDATE instances SET usage_reason = p_reason, usage_run = p_run WHERE id = p_instance;
-	IF EXISTS (SELECT 1 FROM sb_usage_log WHERE instance_id = p_instance AND ended_at IS NULL) THEN
-		PERFORM usage_count(i, i.usage_ms + (1000 * extract(epoch FROM clock_timestamp() - i.usage_at))::bigint, true);
-		UPDATE sb_usage_log SET ended_at = clock_timestamp() WHERE instance_id = p_instance AND ended_at IS NULL;
-		SELECT * INTO i FROM instances WHERE id = p_instance;
-		PERFORM usage_open(i, p_provider, 0);
 	END IF;
 END
 $$;
